@@ -37,12 +37,9 @@ SAMPLE := python/test/gemm $(addprefix python/test/backend/test_, clock.py compi
 QUICK := $(addprefix python/test/, dialects intrinsics layout model plan project \
   $(addprefix lowering/, facts front layouts specialize spirv surfaces tiles test_rewrites.py test_stages.py))
 
-# tests of what depends on the instructions of the host, without the one that takes a minute
-ON_HOSTS := $(addprefix python/test/simulator/, analysis/test_tile_tables.py \
-  rewrites/test_pinned_results.py widen/test_simulated_kernels.py \
-  widen/test_simulated_matmul.py library) \
-  --deselect $(addprefix python/test/simulator/analysis/test_tile_tables.py::test_no_table_, \
-  when_accesses_are_checked)
+# tests of what depends on the instructions of the host
+ON_HOSTS := $(addprefix python/test/simulator/, rewrites/test_pinned_results.py \
+  widen/test_simulated_kernels.py widen/test_simulated_matmul.py library)
 
 # a build without CUDA, where torch's own index can be reached
 torch_build = { $(BIN)/python -m pip install -q uv && $(BIN)/uv pip install -q \

@@ -116,24 +116,11 @@ class Launch(IntEnum):
 
 MOST_PARTS = 8
 
-HEAD_BYTES = 64
-PITCH, USED, GROUP, FOUND, READ_NOW, OFF = range(0, 48, 8)
-"""Offsets at the start of a table of tiles, see `analysis.tile_tables`."""
-TILE_KEY, TILE_PLACE, TILE_GROUP, TILE_WORDS = range(4)
-"""Words of the record of each tile, after the keys and the slot numbers."""
-WINDOW = 8
-"""Keys of such a table that are compared at once."""
-
 
 def program(group: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
     """Compute the program id of a work-group from its number."""
     x, rest = group % grid[0], group // grid[0]
     return x, rest % grid[1], rest // grid[1]
-
-
-def tiles_offset(slm_bytes: int) -> int:
-    """Offset of the tile tables, after the shared local memory of a thread's work-group."""
-    return -(-slm_bytes // 64) * 64
 
 
 class Code(IntEnum):

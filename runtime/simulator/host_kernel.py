@@ -96,9 +96,6 @@ class HostKernel:
     sanitizer: Instrumentation | None = None
     in_step: bool = False
     """All subgroups of a program run at once (see `analysis.in_step`)."""
-    tile_heads: int = 0
-    """Bytes of tables for prepared tiles that are zeroed before a launch (see `tile_tables`)."""
-    tile_bytes: int = 0
     in_pieces: bool = False
     """True if its vector work is in functions of its own (see `pieces`)."""
 

@@ -226,14 +226,12 @@ def widen(kernel: Kernel) -> None:
     writers = {name: FunctionWriter(kernel, f) for name, f in kernel.bodies.items()}
     host.functions = [writers[name].write() if name in writers else _lane_helper(kernel, f)
                       for name, f in kernel.functions.items()]
-    entry = writers[kernel.name]
     if kernel.known:
         general, special = (w.w.b.function for w in writers.values() if w.function.is_kernel)
         rest = [f for f in host.functions if f not in (general, special)]
         host.functions = [*rest, *with_choice(kernel.entry, kernel.known, general, special)]
     needs_memory = any(w.needs_shared_memory for w in writers.values() if w.function.is_kernel)
     host.slm_bytes = kernel.slm.nbytes if needs_memory else 0
-    host.tables = entry.w.forms.tables
 
 
 def _lane_helper(kernel: Kernel, function: Function) -> Function:
@@ -359,5 +357,4 @@ def translate(module: ir.Module, name: str, target: Target, form: Form = WHOLE) 
         has_barrier=schedule.has_barrier, takes_turns=bool(schedule.turns),
         most_eager=schedule.most_eager, is_whole=kernel.is_whole, locations=host.locations,
         aligned=alignment(target), sanitizer=form.plan, in_step=schedule.in_step is not None,
-        tile_heads=host.tables.head_bytes, tile_bytes=host.tables.nbytes,
         in_pieces=bool(host.large))

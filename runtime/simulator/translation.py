@@ -13,7 +13,6 @@ from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 from triton_xe.runtime.simulator.analysis.in_step import InStep
 from triton_xe.runtime.simulator.analysis.kernel_sizes import SharedMemory, Sizes, sizes
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis, without_wraps
-from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, TileTables
 from triton_xe.runtime.simulator.host_kernel import Form
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
@@ -73,7 +72,6 @@ class HostModule:
     """Line of the LLVM module -> source location, of instructions that may trap."""
     slm_bytes: int = 0
     """Shared memory that some code loads from."""
-    tables: TileTables = NO_TABLES
     costs: HostCosts = field(init=False)
     large: frozenset[str] = frozenset()
     """Functions that are split into pieces."""

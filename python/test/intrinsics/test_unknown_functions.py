@@ -6,13 +6,11 @@ import pytest
 
 from triton_xe.intrinsics import Effect, Uniformity, find
 from triton_xe.llvm import Function, Module
-from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.parser import parse_module
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.provenance import pointer_roots
 from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
-from triton_xe.runtime.simulator.analysis.tile_tables import tile_tables
 from triton_xe.runtime.simulator.host_kernel import Part
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument
 from triton_xe.runtime.simulator.sanitizer.plan import Undefined
@@ -78,18 +76,6 @@ def test_nothing_after_it_runs_again(name: str, left_out: bool) -> None:
         f"hot:\n  call void @{block}(i64 0, i32 63, i32 7, i32 63, i32 0, i32 0, {shape})\n"
         f"  br label %end\ncold:\n{cold}  br label %end\nend:\n") + "!0 = !{i32 1}\n"
     assert (part_of(kernel(text), Part.COMMON) is not None) == left_out
-
-
-@pytest.mark.parametrize(("name", "shared"), [(KNOWN, True), *((n, False) for n in NAMES)])
-def test_it_may_order_accesses(name: str, shared: bool) -> None:
-    block, shape = "llvm.genx.GenISA.LSC2DBlockRead.v16i16", "i32 16, i32 16, i32 16, i32 1"
-    function = kernel(calling(
-        name, "  %p = alloca [16 x i16]\n  br label %loop\nloop:\n"
-        f"  %r = call <16 x i16> @{block}(i64 0, i32 63, i32 7, i32 63, i32 0, i32 0, {shape}, "
-        "i1 false, i1 false, i32 0)\n  store <16 x i16> %r, ptr %p\n"
-        "  %v = load <16 x i16>, ptr %p\n  br i1 %more, label %loop, label %end\nend:\n"))
-    tables = tile_tables(Facts(function), {"%p": ("%p", 0)}, {"%p": "a"}, 16)
-    assert bool(tables.by_load) == shared
 
 
 @pytest.mark.parametrize(("name", "used"), [(KNOWN, False), *((n, True) for n in NAMES)])

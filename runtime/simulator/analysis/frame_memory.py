@@ -20,8 +20,8 @@ class FrameMemory:
         self.arrays = {i.result for i in frame if i.opcode == "alloca"} | {x.local for x in others}
         self.sources: dict[str | None, Operand] = {
             i.result: i.operands[0] for block in blocks for i in block.instructions
-            if i.opcode == "getelementptr" or _family(i) == "tile"}
-        """Base of a pointer; destination of a tile that is not found in a table."""
+            if i.opcode == "getelementptr"}
+        """Base of a pointer."""
 
     def array(self, pointer: Operand) -> str | None:
         """The array that a pointer points into; None if unknown."""
@@ -34,8 +34,7 @@ class FrameMemory:
     ) -> bool:
         """True if an instruction may be reordered with calls that write and read those arrays.
 
-        An array of None is unknown memory.  A tile that comes from a table is not overwritten (see
-        `library.tiles`).
+        An array of None is unknown memory.
         """
         accesses = _accesses(i)
         if accesses is None:
@@ -58,6 +57,6 @@ def _accesses(i: Instruction) -> _Accesses | None:
         return ([i.operands[0]], []) if i.opcode == "load" else ([], [i.operands[1]])
     if i.callee.startswith("llvm.memcpy.") or _family(i) in ("prepare_a", "prepare_b"):
         return [i.operands[1]], [i.operands[0]]
-    if _family(i) in ("block_read", "tile"):
+    if _family(i) == "block_read":
         return [], [i.operands[0]]
     return ([], []) if i.callee.startswith("llvm.prefetch.") else None

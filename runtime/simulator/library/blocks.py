@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from triton_xe.hardware import block_2d
 from triton_xe.llvm import (
     I8,
-    I16,
     I32,
     I64,
     PTR,
@@ -24,7 +23,7 @@ from triton_xe.llvm import (
 from triton_xe.llvm.builder import Parameter, Routine
 from triton_xe.llvm.values import Value, Writer
 from triton_xe.runtime.simulator.context import Code
-from triton_xe.runtime.simulator.library.dpas import WIDE, prefetch, to_float
+from triton_xe.runtime.simulator.library.dpas import WIDE, prefetch
 from triton_xe.runtime.simulator.library.names import TRAP
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu
@@ -66,20 +65,19 @@ class Surface(Writer):
         self.tile = tile
         self.clip = self.b.label("clip")
 
-    def enter(self, after_trap: Value | None = None) -> None:
+    def enter(self) -> None:
         """Trap if the surface is illegal; continue in the branch for a tile that is inside."""
         tile, sizes = self.tile, [self[n].to(I64) for n in ("w1", "h1", "p1")]
         with self.when(self.is_illegal()):
             self.call(TRAP, self["error"], Code.SURFACE, self["line"], self["base"], *sizes,
                       self["x"].signed(I64), tile.element * 8)
-            self.ret(after_trap)
-        inside = self.locate()
+            self.ret()
         within = self.b.label("inside")
-        self.b.cond_br(inside.operand, within, self.clip)
+        self.b.cond_br(self.is_inside().operand, within, self.clip)
         self.b.start(within)
-        self.near = self.place()
+        self.near = self.start + (self.y0 * self.pitch + self.x0)
 
-    def locate(self) -> Value:
+    def is_inside(self) -> Value:
         """Compute the tile's bounds; true if all of it is inside the surface."""
         tile = self.tile
         x, y = self["x"].signed(I64), self["y"].signed(I64)
@@ -90,10 +88,6 @@ class Surface(Writer):
         self.start = self["base"].pointer()
         return (self.x0.compare("sge", 0) & self.x_end.compare("sle", self.width)
                 & y.compare("sge", 0) & (y + (tile.height - 1)).compare("sle", self.last))
-
-    def place(self) -> Value:
-        """The address of the tile; `locate` must have been called."""
-        return self.start + (self.y0 * self.pitch + self.x0)
 
     def is_illegal(self) -> Value:
         """True if the surface breaks one of `block_2d.surface_rules`."""
@@ -118,33 +112,25 @@ class Surface(Writer):
                 near = memory + (row * tile.row_bytes + skipped)
                 self.copy(*((near, far) if read else (far, near)), count)
 
-    def read_clipped(self, copy: str, result: Value | None) -> None:
-        """Read a tile that is partly outside, through temporary memory."""
-        nbytes = self.tile.row_bytes * self.tile.height
-        self.b.start(self.clip)
-        memory = self.space(array(nbytes, I8), align=64)
-        self.fill(memory, 0, nbytes)
-        self.clipped(memory, read=True)
-        self.call(copy, self["image"], memory, self.tile.row_bytes)
-        self.ret(result)
-
 
 def block_read(
     host: HostCpu, bits: int, width: int, height: int, blocks: int, base: int, pitch: int,
     mode: str,
 ) -> list[Function]:
-    """Read a tile into the register image; elements outside the surface are zero.
-
-    Modes `rows_<kind>` and `columns_<kind>` write prepared operands (see `direct`): fp32 rows,
-    block after block, or columns of pairs.
-    """
+    """Read a tile into the register image; elements outside the surface are zero."""
     tile = Tile(bits // 8, width, height, blocks, base, pitch)
     name = symbol("block_read", bits, width, height, blocks, base, pitch, mode)
     s = Surface(Routine(name, VOID, SURFACE), tile)
     s.enter()
     s.call(f"{name}.copy", s["image"], s.near, s.pitch)
     s.ret()
-    s.read_clipped(f"{name}.copy", None)
+    s.b.start(s.clip)
+    nbytes = tile.row_bytes * height
+    memory = s.space(array(nbytes, I8), align=64)
+    s.fill(memory, 0, nbytes)
+    s.clipped(memory, read=True)
+    s.call(f"{name}.copy", s["image"], memory, tile.row_bytes)
+    s.ret()
     return [s.function, copy_function(f"{name}.copy", tile, mode)]
 
 
@@ -178,17 +164,12 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
     parameters = (("to", PTR, "noalias"), ("from", PTR, "noalias"), ("pitch", I64))
     w = Writer(Routine(name, VOID, parameters), f"noinline {WIDE}", internal=True)
     target, source, pitch = w.arguments.values()
-    form, _, kind = mode.partition("_")
-    transposed = form in ("transpose", "columns")
-    unit = 4 if kind else tile.element
     size = tile.element * tile.width * tile.height
-    rows = tile.height * (2 if form == "columns" else 1)
-    stride = 4 * tile.width * rows if kind else -(-size // 64) * 64
-    if not kind and stride != size:  # padding is zero
+    stride, copy = -(-size // 64) * 64, _COPIES[mode]
+    if stride != size:  # padding is zero
         for block in range(tile.blocks):
             padding = w.term(0, vector(stride - size, I8))
             w.store(padding, target + (block * stride + size), align=1)
-    copy = _WIDENED[form](kind) if kind else _COPIES[mode]
 
     def some(count: int, first: Value, to: Value) -> Value:
         """Copy rows from `first` on; returns the address of the last one."""
@@ -200,54 +181,18 @@ def copy_function(name: str, tile: Tile, mode: str) -> Function:
             copy(at, tile, to + block * stride)
         return rows[-1]
 
-    if transposed or tile.height <= ROWS_PER_PASS or tile.height % ROWS_PER_PASS:
+    if mode == "transpose" or tile.height <= ROWS_PER_PASS or tile.height % ROWS_PER_PASS:
         some(tile.height, source, target)
     else:
         row = w.variable(source)
         with w.range(0, tile.height // ROWS_PER_PASS) as k:
-            to = target + k * (ROWS_PER_PASS * tile.width * unit)
+            to = target + k * (ROWS_PER_PASS * tile.width * tile.element)
             row.value = some(ROWS_PER_PASS, row.value, to) + pitch
     w.ret()
     return w.function
 
 
 _Copy = Callable[[list[Value], Tile, Value], None]
-
-
-def _rows(kind: str) -> _Copy:
-    """Return a copier that writes each row as fp32."""
-
-    def copy(rows: list[Value], tile: Tile, to: Value) -> None:
-        for y, row in enumerate(rows):
-            words = row.w.load(vector(tile.width, I16), row, align=1)
-            row.w.store(to_float(words, kind), to + y * tile.width * 4, align=64)
-
-    return copy
-
-
-def _columns(kind: str) -> _Copy:
-    """Return a copier that writes each column of pairs as two rows of fp32."""
-
-    def copy(rows: list[Value], tile: Tile, to: Value) -> None:
-        pairs = [part for whole in _transposed(rows, tile)
-                 for part in _in_parts(whole, tile.height)]
-        for column, x in enumerate(pairs):
-            for half, words in enumerate((x.to(I16), (x >> 16).to(I16))):
-                at = to + (2 * column + half) * 4 * tile.height
-                to.w.store(to_float(words, kind), at, align=64)
-
-    return copy
-
-
-def _in_parts(x: Value, count: int) -> list[Value]:
-    """Split a vector into vectors of `count` adjacent elements."""
-    if x.type.count == count:
-        return [x]
-    return [x.shuffled(None, range(first, first + count))
-            for first in range(0, x.type.count, count)]
-
-
-_WIDENED = {"rows": _rows, "columns": _columns}
 
 
 def _row(tile: Tile, address: Value) -> Value:

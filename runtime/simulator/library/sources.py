@@ -20,7 +20,6 @@ from triton_xe.runtime.simulator.library import (
     lanes,
     launches,
     maths,
-    tiles,
     together,
 )
 from triton_xe.runtime.simulator.library.late_calls import bind_late
@@ -54,7 +53,6 @@ _FAMILIES: dict[str, Callable[..., list[Function]]] = {
     "together": together.together,
     "block_read": blocks.block_read,
     "block_write": blocks.block_write,
-    "tile": tiles.tile,
     "prepare_a": dpas.prepare_a,
     "prepare_b": dpas.prepare_b,
     "dpas": dpas.dpas,

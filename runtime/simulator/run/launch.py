@@ -19,7 +19,7 @@ from triton_xe.errors import DeviceError, SimulatorTrap
 from triton_xe.runtime import findings
 from triton_xe.runtime.arguments import integer_bits
 from triton_xe.runtime.device import Grid
-from triton_xe.runtime.simulator.context import MOST_PARTS, Code, program, tiles_offset
+from triton_xe.runtime.simulator.context import MOST_PARTS, Code, program
 from triton_xe.runtime.simulator.context import Launch as Record
 from triton_xe.runtime.simulator.host_kernel import HostKernel
 from triton_xe.runtime.simulator.library.symbols import symbol
@@ -120,10 +120,8 @@ class Prepared:
     """Nanoseconds of its launches, summed over all threads."""
 
     def __post_init__(self) -> None:
-        host, tiles = self.host, tiles_offset(self.host.slm_bytes)
-        runner = jit.helper_address(runner_name(host))
-        self.job = Job(runner, self.address, tiles + host.tile_bytes, tiles, host.tile_heads,
-                       8 * _ERROR, FAULT)
+        runner = jit.helper_address(runner_name(self.host))
+        self.job = Job(runner, self.address, self.host.slm_bytes, 0, 0, 8 * _ERROR, FAULT)
 
     def launch(self, grid: Grid, arguments: Sequence[int | float]) -> Launch:
         """A launch of the grid, with the arguments packed."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from triton_xe.llvm import I64, VOID, Block, Instruction, Operand, constant
 from triton_xe.runtime.simulator.analysis.frame_memory import FrameMemory
 from triton_xe.runtime.simulator.library.names import dpas_passes, dpas_symbol
-from triton_xe.runtime.simulator.widen.host_function import CTX, TILES
+from triton_xe.runtime.simulator.widen.host_function import CTX
 from triton_xe.runtime.simulator.widen.parts import Dpas, PredictedRead
 from triton_xe.runtime.simulator.widen.widener import Widener
 
@@ -71,7 +71,7 @@ def group_dpas(w: Widener, blocks: Sequence[Block]) -> None:
     m = w.matrices
     if not any(i in m.calls for block in blocks for i in block.instructions):
         return
-    memory = FrameMemory(w.b.frame, blocks, (TILES, CTX))
+    memory = FrameMemory(w.b.frame, blocks, (CTX,))
     run = _Run(memory)
     ahead: list[PredictedRead] = []
     for block in blocks:
@@ -123,21 +123,6 @@ def _predict_address(w: Widener, here: Operand) -> Operand:
     w.b.store(here, last)
     since = w.b.select(w.b.icmp("eq", before, 0), here, before)
     return w.b.add(here, w.b.sub(here, since))
-
-
-def predict_tile(w: Widener, read: Operand, tile: Operand, tile_bytes: int) -> None:
-    """After a read through a table, predict the next one; `read` is true if it read anew.
-
-    If the tile was in the table, so will be the next one, at the same step.  As many of its cache
-    lines are prefetched as the surface has rows; the host itself prefetches those between them.
-    """
-    b, reads = w.b, w.matrices.predicted_reads
-    was = reads.pop(next(i for i in reversed(b.block.instructions) if i in reads))
-    anew = b.icmp("ne", read, 0)
-    following = _predict_address(w, b.ptrtoint(tile))
-    start = b.select(anew, was.start, following)
-    pitch = b.select(anew, was.pitch, tile_bytes // was.rows)
-    reads[_last(w)] = PredictedRead(start, pitch, was.rows)
 
 
 def _emit_run(w: Widener, run: list[Dpas], ahead: list[PredictedRead]) -> None:

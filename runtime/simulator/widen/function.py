@@ -11,11 +11,10 @@ from triton_xe.llvm.records import Block, Function, Instruction, Operand, consta
 from triton_xe.llvm.types import I1, I8, I32, I64, PTR, TOKEN, VOID, Type
 from triton_xe.runtime.simulator.analysis.calls import is_barrier, is_dpas
 from triton_xe.runtime.simulator.analysis.orders import memory_orders
-from triton_xe.runtime.simulator.analysis.private_arrays import find_granules, private_pointers
+from triton_xe.runtime.simulator.analysis.private_arrays import find_granules
 from triton_xe.runtime.simulator.analysis.shapes import Shape
 from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
-from triton_xe.runtime.simulator.analysis.tile_tables import NO_TABLES, tile_tables
-from triton_xe.runtime.simulator.context import Context, tiles_offset
+from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.host_kernel import ENTRY
 from triton_xe.runtime.simulator.library.names import COLD, FRAME, STOPPED
 from triton_xe.runtime.simulator.run.host_cpu import host_cpu
@@ -23,7 +22,6 @@ from triton_xe.runtime.simulator.sanitizer.instrument import finite_result, read
 from triton_xe.runtime.simulator.translation import Kernel, Schedule
 from triton_xe.runtime.simulator.widen import elementwise, memory, turns
 from triton_xe.runtime.simulator.widen.calls import call, host_type
-from triton_xe.runtime.simulator.widen.direct import direct_arrays
 from triton_xe.runtime.simulator.widen.dpas_groups import group_dpas
 from triton_xe.runtime.simulator.widen.host_function import (
     ARGS,
@@ -32,7 +30,6 @@ from triton_xe.runtime.simulator.widen.host_function import (
     SG,
     SITES_AT,
     SLM,
-    TILES,
     Here,
     HostFunction,
     NotData,
@@ -96,16 +93,10 @@ class FunctionWriter:
 
     def _forms(self, source: Source, b: HostFunction) -> Forms:
         """Decide the forms of matrix operands, phis and private arrays."""
-        facts, lanes = source.facts, b.lanes
-        roles = operand_roles(self.function, self.kernel.target)
-        pointers = private_pointers(self.function)
-        kinds = direct_arrays(facts, pointers, roles, lanes)
-        tables = NO_TABLES
-        if self.kernel.plan is None and not self.schedule.turns:
-            tables = tile_tables(facts, pointers, kinds, lanes)
+        facts = source.facts
         return Forms(
-            roles, allocate_slots(b, facts), memory_orders(facts, source.shape, source.lane_groups),
-            pointers, find_granules(self.function, pointers), kinds, tables)
+            operand_roles(self.function, self.kernel.target), allocate_slots(b, facts),
+            memory_orders(facts, source.shape, source.lane_groups), find_granules(self.function))
 
     def _after_barriers(self) -> set[str]:
         """Labels of blocks that can run after a barrier."""
@@ -210,9 +201,7 @@ class FunctionWriter:
             b.append(Instruction(opcode, PTR, list(operands), result.text, element=I8))
 
         b = self.w.b
-        offset = tiles_offset(self.kernel.slm.nbytes)
         name(SLM, "load", b.at(CTX, Context.SLM.offset))
-        name(TILES, "getelementptr", SLM, constant(I64, offset))
         name(ERROR, "load", b.at(CTX, Context.ERROR.offset))
         name(SITES_AT, "getelementptr", CTX, constant(I64, Context.SITES.offset))
 

@@ -42,8 +42,8 @@ from triton_xe.runtime.simulator.widen.values import (
 CTX, SG, LANE = Operand(PTR, "%ctx"), Operand(I32, "%sg"), Operand(I32, "%lane")
 """Parameters of host functions: the work-group's `Context`, the number of the subgroup, and the
 lane (of functions that run lane by lane)."""
-ARGS, SLM, TILES, ERROR, SITES_AT = (
-    Operand(PTR, f"%{name}") for name in ("args", "slm", "tiles", "err", "barrier_sites_at"))
+ARGS, SLM, ERROR, SITES_AT = (
+    Operand(PTR, f"%{name}") for name in ("args", "slm", "err", "barrier_sites_at"))
 """Values that the entry of a host function defines."""
 
 

@@ -15,18 +15,16 @@ from triton_xe.intrinsics import find, genisa
 from triton_xe.intrinsics.definitions import block_2d
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.records import Function, Instruction, Operand, constant, zero
-from triton_xe.llvm.types import I32, I64, PTR, VOID
+from triton_xe.llvm.types import I32, I64, VOID
 from triton_xe.runtime.simulator.analysis.calls import argument, is_dpas
 from triton_xe.runtime.simulator.analysis.coalesce import accumulator_slots
-from triton_xe.runtime.simulator.context import READ_NOW, Context
 from triton_xe.runtime.simulator.library.names import Preparation, preparations
 from triton_xe.runtime.simulator.library.symbols import symbol
 from triton_xe.runtime.simulator.sanitizer.instrument import guarded_surface
 from triton_xe.runtime.simulator.sanitizer.state import Kind
 from triton_xe.runtime.simulator.trace.messages import traced_block
-from triton_xe.runtime.simulator.widen.direct import stored_at_once
-from triton_xe.runtime.simulator.widen.dpas_groups import emit_dpas, predict_read, predict_tile
-from triton_xe.runtime.simulator.widen.host_function import ERROR, TILES, HostFunction
+from triton_xe.runtime.simulator.widen.dpas_groups import emit_dpas, predict_read
+from triton_xe.runtime.simulator.widen.host_function import ERROR, HostFunction
 from triton_xe.runtime.simulator.widen.legality import (
     check_block,
     check_dpas,
@@ -34,7 +32,7 @@ from triton_xe.runtime.simulator.widen.legality import (
     dpas_of,
 )
 from triton_xe.runtime.simulator.widen.parts import BlockArguments, Dpas
-from triton_xe.runtime.simulator.widen.values import Private, Slot, Uniform
+from triton_xe.runtime.simulator.widen.values import Slot, Uniform
 from triton_xe.runtime.simulator.widen.widener import Rule, Widener
 
 
@@ -156,66 +154,13 @@ def _message(action: str) -> Rule:
 
 
 def _read(w: Widener, i: Instruction, arguments: BlockArguments, tail: list[Operand]) -> None:
-    """Call the library's block read; its result is an array, a slot, or a prepared operand."""
-    assert i.result is not None
-    target, kind = _redirect(w, i)
-    mode = _widening(arguments, kind) if kind else arguments.mode
+    """Call the library's block read; its result is in new memory."""
     name = symbol("block_read", arguments.bits, arguments.tile_width, arguments.tile_height,
-                  arguments.blocks, *alignment(w.kernel.target), mode)
-    pointer = target if target is not None else w.b.temporary(i.type.size * w.lanes)
+                  arguments.blocks, *alignment(w.kernel.target), arguments.mode)
+    pointer = w.b.temporary(i.type.size * w.lanes)
     predict_read(w, arguments.surface, arguments.tile_height, arguments.bits // 8)
-    if id(i) in w.forms.tables.by_load:
-        _tile(w, i, arguments, pointer, tail)
-        return
     w.b.call(name, VOID, [pointer, *arguments.surface, *tail])
-    if target is None:
-        w.define(i, Slot(pointer, i.type))
-
-
-def _tile(
-    w: Widener, i: Instruction, arguments: BlockArguments, own: Operand, tail: list[Operand]
-) -> None:
-    """Read into a direct array, unless a table has the tile already; `own` is the array."""
-    table = w.forms.tables.by_load[id(i)]
-    (store,) = w.source.facts.users[i.result or ""]
-    array, _ = w.forms.pointers[store.operands[1].local or ""]
-    private = w.values[array]
-    assert isinstance(private, Private)
-    shape = (arguments.bits, arguments.tile_width, arguments.tile_height, arguments.blocks,
-             *alignment(w.kernel.target), _widening(arguments, w.forms.direct_kinds[array]))
-    head = w.b.at(TILES, table.head)
-    numbers = [constant(I64, n) for n in (table.capacity, table.key_bits, table.slots)]
-    tile = w.b.call(symbol("tile", *shape), PTR, [
-        own, *arguments.surface, *tail, head, w.b.at(TILES, table.tiles), *numbers,
-        w.b.add(w.b.context_word(Context.GROUP, I64), 1)])
-    private.array.prepared = tile
-    predict_tile(w, w.b.load(I64, w.b.at(head, READ_NOW)), tile, table.tile_bytes)
-
-
-def _widening(arguments: BlockArguments, kind: str) -> str:
-    """The mode of a read that prepares operands."""
-    return f"{'columns' if arguments.transpose else 'rows'}_{kind}"
-
-
-def _redirect(w: Widener, i: Instruction) -> tuple[Operand | None, str]:
-    """(private memory that a read is stored to, if no access is in between; prepared kind)."""
-    uses, forms = w.source.facts.users.get(i.result or "", []), w.forms
-    if len(uses) != 1 or uses[0].opcode != "store" or uses[0].operands[0].local != i.result:
-        return None, ""
-    store = uses[0]
-    name, offset = forms.pointers.get(store.operands[1].local or "", ("", None))
-    private = w.values.get(name)
-    if not isinstance(private, Private) or offset is None:
-        return None, ""
-    array = private.array
-    if array.prepared is not None:
-        w.matrices.filled.add(store)
-        return w.b.at(array.prepared, 2 * offset * w.lanes), forms.direct_kinds[name]
-    if array.granule != i.type.scalar.size or not stored_at_once(
-            w.source.facts, i, store, forms.pointers):
-        return None, ""
-    w.matrices.filled.add(store)
-    return w.b.at(array.memory, offset * w.lanes), ""
+    w.define(i, Slot(pointer, i.type))
 
 
 def _create_payload(w: Widener, i: Instruction) -> None:

@@ -43,11 +43,9 @@ def alloca(w: Widener, i: Instruction) -> None:
     """Allocate host memory for a private array."""
     assert i.element is not None
     assert i.result is not None
-    nbytes = i.element.size * w.lanes
-    memory = w.b.temporary(nbytes)
-    prepared = w.b.temporary(2 * nbytes) if i.result in w.forms.direct_kinds else None
+    memory = w.b.temporary(i.element.size * w.lanes)
     granule = w.forms.granules.get(i.result, i.element.scalar.size)
-    w.values[i.result] = Private(PrivateArray(memory, granule, prepared), 0, i.type)
+    w.values[i.result] = Private(PrivateArray(memory, granule), 0, i.type)
 
 
 def _private_address(w: Widener, pointer: Private) -> Operand:
@@ -77,13 +75,7 @@ def load(w: Widener, i: Instruction) -> None:
 def _private_load(w: Widener, i: Instruction, pointer: Private) -> None:
     """Load from a private array, in the size of the array's elements."""
     assert i.result is not None
-    prepared, granule = pointer.array.prepared, pointer.array.granule
-    if prepared is not None:
-        (role,) = w.forms.roles[i.result]
-        w.matrices.prepared[i.result, role] = w.b.at(prepared, 2 * pointer.offset * w.lanes)
-        return
-    address = _private_address(w, pointer)
-    t = i.type
+    address, granule, t = _private_address(w, pointer), pointer.array.granule, i.type
     if t.scalar.size == granule:
         if i.result in w.forms.roles and _only_roles(w, i.result):
             w.define(i, Slot(address, t))
@@ -102,8 +94,6 @@ def _only_roles(w: Widener, name: str) -> bool:
 
 
 def store(w: Widener, i: Instruction) -> None:
-    if i in w.matrices.filled:
-        return
     i = guarded(w, i, 1, i.operands[0].type, None, Kind.WRITE, i.align)
     item, address = i.operands
     pointer = w.value(address)

@@ -10,10 +10,8 @@ from triton_xe.hardware import dpas
 from triton_xe.llvm import I32, Function, Instruction, Operand, constant
 from triton_xe.llvm.facts import Facts
 from triton_xe.runtime.simulator.analysis.lane_groups import LaneGroups
-from triton_xe.runtime.simulator.analysis.private_arrays import Pointers
 from triton_xe.runtime.simulator.analysis.shapes import Shape, ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.shared_image import SharedImage
-from triton_xe.runtime.simulator.analysis.tile_tables import TileTables
 from triton_xe.runtime.simulator.library.names import Preparation
 from triton_xe.runtime.simulator.widen.host_function import SG
 from triton_xe.runtime.simulator.widen.values import Tabled, Value
@@ -60,14 +58,8 @@ class Forms:
     """Accumulator -> its memory."""
     orders: Mapping[str, int]
     """Phi in memory order -> number of neighbouring elements."""
-    pointers: Pointers
-    """Pointer to a private array -> array, and offset in bytes where it is known."""
     granules: Mapping[str, int]
     """Private array -> size of its smallest access in bytes."""
-    direct_kinds: Mapping[str, str]
-    """Private array -> element kind, for arrays of prepared operands instead of an image."""
-    tables: TileTables
-    """Tables in which block reads look for tiles that another subgroup prepared."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +88,6 @@ class Matrices:
 
     prepared: dict[tuple[str, Preparation], Operand] = field(default_factory=dict)
     """Memory of operands, by name of the value and role."""
-    filled: set[Instruction] = field(default_factory=set)
-    """Stores of loaded tiles that the load has done already."""
     calls: dict[Instruction, Dpas] = field(default_factory=dict)
     """Calls that are one DPAS; `dpas_groups` merges them."""
     predicted_reads: dict[Instruction, PredictedRead] = field(default_factory=dict)

@@ -106,8 +106,6 @@ class PrivateArray:
     memory: Operand
     granule: int
     """Bytes of its elements."""
-    prepared: Operand | None
-    """Memory of prepared operands, for arrays that have no image."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from python.test.filecheck import check_text
 from triton_xe.intrinsics.definitions.conversions import bf16_to_float, float_to_bf16
 from triton_xe.runtime.simulator.device import SimulatedDevice
 
@@ -122,7 +121,6 @@ def test_matmul(
     a, b, c = align(a), align(b), align(np.zeros((m, n), np.float32))
     text = matmul_text(kernel, 12 if kind == "f16" else 11, late_store=late_store)
     loaded = device.load(text.encode(), "k")
-    check_text(loaded.host.text, f"CHECK{'-NOT' if late_store else ''}: rows_")
     grid = (-(-n // 32), -(-m // 32), 1)
     device.launch(loaded, grid, [x.ctypes.data for x in (a, b, c)] + [m, n, k])
     np.testing.assert_allclose(c, fa.astype(np.float64) @ fb, rtol=0, atol=2e-5 * k)
