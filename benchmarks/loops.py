@@ -244,7 +244,8 @@ ROWS: dict[str, Row] = {
     "prefix sum": _rows(kernels.prefix_sum, 1024, 4, "fp32"),
     "prefix sum of rows": Row(kernels.prefix_sum_of_rows, {"ROWS": 16, "BLOCK": 128}, 4, "fp32"),
     "prefix sum of columns": Row(
-        kernels.prefix_sum_of_columns, {"ROWS": 64, "BLOCK": 64}, 4, "fp32"),
+        kernels.prefix_sum_of_columns, {"ROWS": 64, "BLOCK": 64}, 4, "fp32",
+        sizes={"stride": 64 * SIZE}),
     "recurrence": _rows(kernels.recurrence, 2048, 8, "fp32"),
     "sort": _rows(kernels.sort_rows, 256, 4, "i32"),
     "inductor pointwise": Row(kernels.inductor_pointwise, {"XBLOCK": 512}, 4, "fp32",
