@@ -33,11 +33,12 @@ from triton_xe.lowering.emit.maths.conversions import (
 )
 from triton_xe.lowering.emit.maths.divisors import small_quotient
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.maths.wide import floats_of
+from triton_xe.lowering.emit.maths.wide import floats_of, integers_of
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
     NSW,
     Halves,
+    InWords,
     Registers,
     Splat,
     mapped,
@@ -396,6 +397,12 @@ _INTEGER_CASTS: dict[type[Operation], bool] = {
 @lowers(*_INTEGER_CASTS)
 def lower_integer_cast(em: Emitter, op: Operation) -> None:
     into, signed = scalar_type(op.results[0].type), _INTEGER_CASTS[type(op)]
+    held = em.get(op.operands[0])
+    integers = integers_of(held, signed=signed) if (
+        isinstance(held, InWords) and into == I32) else None
+    if integers is not None:
+        em.bind(op.results[0], integers)
+        return
     if isinstance(op, arith_ext.ExtSIOp) and em.proven.range(op.input)[0] >= 0:
         elementwise(em, op, lambda a: em.b.cast("zext", a, shaped(a.type, into), ("nneg",)))
         return

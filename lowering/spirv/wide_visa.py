@@ -43,6 +43,15 @@ _OF_WORDS = {
     "bf16_low": ("shl (M1_NM, 32) U({r},0)<1> D({r},0)<1;1,0> 0x10:uw",),
     "bf16_high": ("and (M1_NM, 32) U({r},0)<1> D({r},0)<1;1,0> 0xffff0000:ud",),
 }
+_BYTES_GIVEN = """.decl S v_type=G type=D num_elts=64 alias=<$0,0>
+.decl B v_type=G type={kind} num_elts=256 alias=<$1,0>
+"""
+_OF_BYTES = {f"{sign}signed_{byte}": f"mov (M1_NM, 32) S({{r}},0)<1> B({{r}},{byte})<4;1,0>"
+             for sign in ("", "un") for byte in range(4)}
+_PACKED_BYTES = ".decl R v_type=G type=B num_elts=256 alias=<$0,0>\n" + "".join(
+    f".decl X{byte} v_type=G type=B num_elts=256 alias=<${byte + 1},0>\n" for byte in range(4))
+_TO_BYTES = tuple(f"mov (M1_NM, 32) R({{r}},{byte})<4> X{byte}({{r}},0)<4;1,0>"
+                  for byte in range(4))
 _TO_PAIRS = ("mov (M1_NM, 32) R({r},0)<2> X({r},0)<1;1,0>",
              "mov (M1_NM, 32) R({r},1)<2> Y({r},0)<1;1,0>")
 _ROUNDED = """.decl T v_type=G type=UW num_elts=64 align=GRF
@@ -54,9 +63,9 @@ _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_WORDS_GIVEN = ("low", "high", "bf16_low", "bf16_high", "rows")
+_WORDS_GIVEN = ("low", "high", "bf16_low", "bf16_high", "rows", *_OF_BYTES)
 _TYPES = dict.fromkeys(_WORDS_GIVEN, ("i32",)) | {
-    "pack": ("float", "float"), "bytes": ("i64",)}
+    "pack": ("float", "float"), "pack_bytes": ("i32",) * 4, "bytes": ("i64",)}
 _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 .decl T v_type=G type=UW num_elts=256 align=GRF
@@ -150,6 +159,11 @@ def body_of(name: str) -> str:
         lines = (f"{opcode} (M1_NM, 32) F({{r}},0)<1> X({{r}},0)<1;1,0> {sign}Y(0,0)<0;1,0>",)
     elif name == "pack":
         declared, lines = _PACKED, _TO_PAIRS
+    elif name == "pack_bytes":
+        declared, lines = _PACKED_BYTES, _TO_BYTES
+    elif name in _OF_BYTES:
+        kind = "UB" if name.startswith("un") else "B"
+        declared, lines = _BYTES_GIVEN.format(kind=kind), (_OF_BYTES[name],)
     elif name == "bf16":
         declared, lines = _GIVEN + _ROUNDED, _TO_BF16
     elif name in _OF_WORDS:

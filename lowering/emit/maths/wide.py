@@ -21,7 +21,7 @@ from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.helpers import call_internal, internal_function
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.tensors.registers import Halves, Registers, concatenated
+from triton_xe.lowering.emit.tensors.registers import Halves, InWords, Registers, concatenated
 from triton_xe.lowering.emit.types import (
     FLOAT,
     HALF,
@@ -41,6 +41,8 @@ AT_ONCE = 4
 """Elements of a function: those of four registers."""
 _PACKED_AS = {FLOAT: "<f", HALF: "<e"}
 _INTERLEAVED = [half * AT_ONCE + i for i in range(AT_ONCE) for half in (0, 1)]
+_BY_WORD = [byte * AT_ONCE + i for i in range(AT_ONCE) for byte in range(4)]
+"""Order of four vectors, each of equal bytes of the words, as the bytes are in the words."""
 _BROADCAST = "_Z19sub_group_broadcast"
 _UNIFORM = ("bitcast", "fdiv", "fmul", "fadd", "fsub")
 """Operations whose results are equal in all lanes if their operands are."""
@@ -202,6 +204,46 @@ def words_of_halves(em: Writer, value: ir.Operand) -> ir.Operand | None:
 
     parts = [em.shuffle(value, value, range(first, 8, 2)) for first in (0, 1)]
     return _call(em, "pack", parts, vector_of(I32, AT_ONCE), body)
+
+
+def integers_of(held: InWords, *, signed: bool) -> Registers | None:
+    """Bytes in words as integers of 32 bits; None where no function serves.
+
+    Intel's compiler first moves the bytes of a word to registers of their own.
+    """
+    em, words = held.em, held.held
+    if not suits(em.state) or held.kind != I8 or words.count % AT_ONCE:
+        return None
+
+    def part(byte: int, given: ir.Operand) -> ir.Operand:
+        def body(inner: Writer) -> ir.Operand:
+            word = Term(inner, inner.function.arguments[0]) << 24 - 8 * byte
+            return (inner.b.ashr(word.value, 24) if signed else (word >> 24).value)
+
+        name = f"{'signed' if signed else 'unsigned'}_{byte}"
+        return _call(em, name, [given], vector_of(I32, AT_ONCE), body)
+
+    def make(i: int) -> ir.Operand:
+        given = words.slice(em, i * AT_ONCE, AT_ONCE)
+        whole = concatenated(em, [part(byte, given) for byte in range(4)])
+        return em.shuffle(whole, whole, _BY_WORD)
+
+    return Registers(held.count, I32, make, 4 * AT_ONCE, needs=lambda i: words.parts_of(
+        range(i * AT_ONCE, (i + 1) * AT_ONCE)))
+
+
+def words_of_bytes(em: Writer, value: ir.Operand) -> ir.Operand | None:
+    """The low bytes of sixteen words, four in a word; None where no function serves."""
+    if not suits(em.state) or value.type != vector_of(I32, 4 * AT_ONCE):
+        return None
+
+    def body(inner: Writer) -> ir.Operand:
+        whole = concatenated(inner, list(inner.function.arguments))
+        small = inner.b.trunc(inner.shuffle(whole, whole, _BY_WORD), vector_of(I8, 4 * AT_ONCE))
+        return inner.b.bitcast(small, vector_of(I32, AT_ONCE))
+
+    parts = [em.shuffle(value, value, range(byte, 4 * AT_ONCE, 4)) for byte in range(4)]
+    return _call(em, "pack_bytes", parts, vector_of(I32, AT_ONCE), body)
 
 
 def deinterleave_halves(em: Writer, words: ir.Operand) -> ir.Operand | None:

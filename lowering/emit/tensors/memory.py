@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from triton_xe import llvm as ir
-from triton_xe.dialects.arith_ext import TruncFOp
+from triton_xe.dialects.arith_ext import TruncFOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
 from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp, TransOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
@@ -20,7 +20,7 @@ from triton_xe.hardware.register_file import HALF_FILE
 from triton_xe.lowering.emit.emitter import Emitter, disjoint, lowers
 from triton_xe.lowering.emit.lane_access import CachePolicy, load, store
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.maths.wide import same_bits, words_of_halves
+from triton_xe.lowering.emit.maths.wide import same_bits, words_of_bytes, words_of_halves
 from triton_xe.lowering.emit.tensors.promises import where_kept
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
@@ -294,8 +294,15 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
 
 
 def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Operand | None:
-    """Registers of fp32 that is rounded to fp16, two in a word; None for others."""
+    """Registers of fp32 rounded to fp16, two in a word, or low bytes of words, four in a word.
+
+    None for others.
+    """
     op = value.owner
+    if isinstance(op, TruncIOp):
+        is_byte = scalar_type(value.type) == I8 and scalar_type(op.operands[0].type) == I32
+        return words_of_bytes(em, em.registers(op.operands[0]).slice(em, start, width)) if (
+            is_byte and width == 2 * CHUNK) else None
     if not isinstance(op, TruncFOp) or op.rounding_mode is not None or scalar_type(
             value.type) != HALF or scalar_type(op.input.type) != FLOAT:
         return None

@@ -389,3 +389,18 @@ def test_masked_rows_of_16_bits_are_filled_and_reduced(dtype):
     rows_of_halves_kernel[(3,)](x.to("xpu"), y, n, size, num_warps=16)
     filled = torch.cat([x.float(), torch.full((3, size - n), -3.5)], 1)
     assert torch.equal(y.cpu(), torch.stack([filled.amax(1), filled.sum(1)], 1))
+
+
+@triton.jit
+def byte_kernel(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, (tl.load(x + i).to(tl.int32) * 3 - 7).to(out.dtype.element_ty))
+
+
+@pytest.mark.parametrize("into", [torch.int8, torch.uint8, torch.int32])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+def test_bytes_are_computed_in_words(dtype, into):
+    x = torch.arange(256).to(torch.uint8).view(dtype).repeat(4)
+    out = torch.empty(1024, dtype=into, device="xpu")
+    byte_kernel[(1,)](x.to("xpu"), out, 1024, num_warps=4)
+    assert torch.equal(out.cpu(), (x.int() * 3 - 7).to(into))
