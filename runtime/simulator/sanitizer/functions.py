@@ -27,7 +27,6 @@ Body = Callable[..., Value | None]
 _BODIES: dict[Routine, Body] = {
     state.ACQUIRE: acquired.acquire,
     state.BARRIER: checks.barrier,
-    state.CHANGE: checks.change,
     state.CLASH: checks.clash,
     state.COLLISION: checks.collision,
     state.FENCE: sync.fence,

@@ -23,7 +23,7 @@ from triton_xe.runtime.simulator.run.tensors import Tensor
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.clocks import EPOCHS, PHASES, SPARE, WARPS, Clock
-from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
+from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, SHARED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
     FIELDS,
@@ -46,7 +46,7 @@ from triton_xe.runtime.simulator.trace.library import RECORD_WORDS
 from triton_xe.runtime.simulator.trace.tracing import MOST_RECORDS
 
 CELL_BYTES = 8, 8, 4, 4, 4
-"""Bytes of a dword's cells, sites and list: `Entry.WRITES` to `Entry.SYNC`."""
+"""Bytes of a grain's cells and sites, and of a dword's list: `Entry.WRITES` to `Entry.SYNC`."""
 LINE_BYTES = 8, 8, 4, 4, 8, 8
 """Bytes of a chunk's cells: `Entry.LINE_WRITES` and following."""
 _LINE_SIZES = np.array(PARTS * LINE_BYTES, np.int64)
@@ -73,7 +73,7 @@ After each search that finds fewer than `MOST_LEFT` clocks, or most in use, the 
 """
 MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
-_Shadow = tuple[tuple[int, ...], tuple[int, int, int], Words]
+_Shadow = tuple[tuple[int, ...], tuple[int, int, int], Words, int]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = ForkLock()
 """Serialises sanitized launches."""
@@ -228,8 +228,6 @@ class LaunchState:
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[_Memory] = []
         self._shadows: dict[Block, _Shadow] = {}
-        self._elements: dict[Block, tuple[int, int]] = {}
-        self._whole: dict[int, Block] = {}
         self._maps: dict[Block, int] = {}
         self._has_maps = memory.has_maps()
         self._records: NDArray[np.int32] = np.zeros(0, np.int32)
@@ -238,6 +236,7 @@ class LaunchState:
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
         found = {k: memory.find(pointer) for k, pointer in self.pointers.items()}
+        self._found = found
         written, self._read = (
             {b for k in some if (b := found.get(k)) is not None}
             for some in (plan.written, plan.read))
@@ -281,7 +280,9 @@ class LaunchState:
             words[Word.SLM_SHADOW] = self._array(self.shadow_bytes)
             words[Word.ORIGINS] = self._array(8 * math.prod(self._origins_shape))
         if slm_bytes:
-            self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
+            grain = self.table[self.count, Entry.GRAIN] = self._grain(SHARED)
+            self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(
+                slm_bytes >> grain)
         return np.array(words, np.int64)
 
     @property
@@ -416,17 +417,22 @@ class LaunchState:
         self._borrowed.append(memory)
         return memory.address
 
-    def _cells(self, slm_bytes: int) -> tuple[int, ...]:
+    def _cells(self, grains: int) -> tuple[int, ...]:
         """Addresses of the zeroed cells and sites of shared memory: writes, reads, their sites."""
-        count = -(-(slm_bytes // 4 + 2) // 8) * 8
+        count = grains + 15 & -8
         start = self._borrow(24 * count)
         ctypes.memset(start, 0, 16 * count)
         return tuple(start + at * count for at in (0, 8, 16, 20))
 
+    def _grain(self, *arguments: int) -> int:
+        """Binary logarithm of the bytes of the narrowest access of these arguments' memory."""
+        return min(self.plan.narrowest.get(k, 4) for k in arguments).bit_length() - 1
+
     def _shadow_of(self, block: Block) -> _Shadow:
         """Allocate shadow memory of a block; generated code initializes it chunk by chunk.
 
-        Return the words of the block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on.
+        Return the words of the block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on, and
+        `GRAIN`.
         """
         nbytes, first = block.high - block.low, block.low >> CHUNK_BITS
         chunks = (nbytes >> CHUNK_BITS) + 2
@@ -437,31 +443,17 @@ class LaunchState:
             self._lists.append((lists, pages))
             releases = _address(lists)
             published = _address(pages) - (releases >> LIST_PAGE_BITS)
-        spare = (1 << CHUNK_BITS) // 4
-        dwords = nbytes // 4 + 2 + 2 * spare + 7 & -8
+        grain = self._grain(SEARCHED, *(k for k, b in self._found.items() if b == block))
+        spare = 1 << CHUNK_BITS - grain
+        count = (nbytes >> grain) + 2 * spare + 15 & -8
         line_count = chunks + 2 * SPARE_CHUNKS + 7 & -8
-        start = self._borrow(24 * dwords + PARTS * sum(LINE_BYTES) * line_count)
-        cells = tuple(start + at * dwords + size * spare
+        start = self._borrow(24 * count + PARTS * sum(LINE_BYTES) * line_count)
+        cells = tuple(start + at * count + size * spare
                       for at, size in zip((0, 8, 16, 20), CELL_BYTES, strict=False))
-        lines = _line_offsets(line_count, first) + (start + 24 * dwords)
+        lines = _line_offsets(line_count, first) + (start + 24 * count)
         touched, form = self._array(chunks + 2 * 64) + 64 - first, self._array(8 * 2)
         ctypes.c_int64.from_address(form).value = (block.high - 1 >> CHUNK_BITS) - first + 1
-        return (*cells, releases), (touched, published, form), lines
-
-    def allocate_elements(self, row: int) -> None:
-        """Allocate the cells of the elements of a block, if there is enough memory."""
-        block = self._whole[row]
-        first, last = block.low >> CHUNK_BITS, block.high >> CHUNK_BITS
-        nbytes = last + 1 - first << CHUNK_BITS + 3
-        try:
-            start = self._borrow(2 * nbytes)
-        except MemoryError:
-            return
-        low = start - (first << CHUNK_BITS + 3)
-        self._elements[block] = low, low + nbytes
-        for k, whole in self._whole.items():
-            if whole == block:
-                self.table[k, Entry.ELEMENT_WRITES:Entry.WORDS] = low, low + nbytes
+        return (*cells, releases), (touched, published, form), lines, grain
 
     def close(self) -> None:
         """Keep the shadow memory for the next launch."""
@@ -484,14 +476,12 @@ class LaunchState:
         if tracked and self.track:
             if block not in self._shadows:
                 self._shadows[block] = self._shadow_of(block)
-            cells, flags, lines = self._shadows[block]
-            first = (part.low >> 2) - (block.low >> 2)
-            starts = tuple(at and at + size * first
-                           for at, size in zip(cells, CELL_BYTES, strict=True))
-            self.table[row, Entry.LINE_WRITES:Entry.ELEMENT_WRITES] = lines
-            if block in self._elements:
-                self.table[row, Entry.ELEMENT_WRITES:] = self._elements[block]
-            self._whole[row] = block
+            (*cells, lists), flags, lines, grain = self._shadows[block]
+            first = (part.low & -4) - (block.low & -4)
+            starts = (*(at + size * (first >> grain)
+                        for at, size in zip(cells, CELL_BYTES, strict=False)),
+                      lists and lists + first)
+            self.table[row, Entry.LINE_WRITES:] = *lines, grain
             unread = not (self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
                           or block in self._read)
         self.table[row, :Entry.LINE_WRITES] = (
@@ -556,11 +546,6 @@ def _on_full() -> None:
         _current.make_room()
 
 
-def _on_elements(entry: int) -> None:
-    if _current is not None:
-        _current.allocate_elements((entry - int(_current.words[Word.TABLE])) // (8 * Entry.WORDS))
-
-
 def _on_turns() -> None:
     if _current is not None:
         _current.take_turns()
@@ -595,7 +580,7 @@ def prepare() -> tuple[object, ...]:
     """Define the symbols by which generated code calls back; return the objects to keep."""
     made = {checks.MISS: _MISS(_on_miss), checks.ROOM: _ROOM(_on_full),
             checks.NOTE: _NOTE(_on_fault), checks.TURNS: _ROOM(_on_turns),
-            checks.ELEMENTS: _NOTE(_on_elements), checks.BIND: _BIND(_bind)}
+            checks.BIND: _BIND(_bind)}
     for routine, callback in made.items():
         llvm.add_symbol(routine.symbol, ctypes.cast(callback, ctypes.c_void_p).value)
     return tuple(made.values())
