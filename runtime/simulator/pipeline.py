@@ -256,10 +256,11 @@ def _lane_helper(kernel: Kernel, function: Function) -> Function:
 
 
 def find_large(kernel: Kernel) -> None:
-    """Find the functions that are split into pieces."""
+    """Find the functions that are split into pieces, unless they run for long: in step."""
     host = kernel.host
     host.costs = HostCosts.for_host(host_cpu(), list(host.definitions.values()))
-    host.large = frozenset(f.name for f in host.functions if is_large(f, host.costs))
+    if kernel.schedule.in_step is None:
+        host.large = frozenset(f.name for f in host.functions if is_large(f, host.costs))
 
 
 def keep_across_barriers(kernel: Kernel) -> None:
