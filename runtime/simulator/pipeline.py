@@ -47,6 +47,7 @@ from triton_xe.runtime.simulator.rewrites.known_arguments import (
     mask_arguments,
     with_arguments,
     with_choice,
+    with_masks,
 )
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import loops_over_subgroups
@@ -211,12 +212,14 @@ def schedule_subgroups(kernel: Kernel) -> None:
 
 def specialize_arguments(kernel: Kernel) -> None:
     """Add a version for the arguments of an earlier launch to a kernel that runs in step."""
+    lanes, all_subgroups = kernel.sizes.lanes, range(kernel.sizes.sub_groups)
     if kernel.schedule.in_step is not None:
-        shapes = ShapeAnalysis(kernel.module, kernel.sizes.lanes, kernel.sizes.sub_groups)
+        shapes = ShapeAnalysis(kernel.module, lanes, all_subgroups)
         kernel.known = mask_arguments(kernel.entry, kernel.form.arguments, shapes)
     if kernel.known:
         special = with_arguments(kernel.entry, kernel.known)
-        kernel.functions[special.name] = special
+        shapes = ShapeAnalysis(ir.Module({special.name: special}), lanes, all_subgroups)
+        kernel.functions[special.name] = with_masks(special, shapes)
 
 
 def widen(kernel: Kernel) -> None:

@@ -130,17 +130,16 @@ class Kernel:
     @cached_property
     def shapes(self) -> ShapeAnalysis:
         """Shapes of the values that are widened, in any subgroup."""
-        return ShapeAnalysis(self.module, self.sizes.lanes, self.sizes.sub_groups)
+        return ShapeAnalysis(self.module, self.sizes.lanes)
 
     def shapes_in(self, sub_group: int) -> ShapeAnalysis:
         """Shapes of the values that are widened, in one subgroup."""
         if sub_group not in self._shapes_in:
             self._shapes_in[sub_group] = ShapeAnalysis(
-                self.module, self.sizes.lanes, self.sizes.sub_groups, sub_group)
+                self.module, self.sizes.lanes, range(sub_group, sub_group + 1))
         return self._shapes_in[sub_group]
 
     @cached_property
     def shapes_without_wraps(self) -> ShapeAnalysis:
         """The shapes that values have if no sum wraps around before it is extended."""
-        return ShapeAnalysis(
-            without_wraps(self.module), self.sizes.lanes, self.sizes.sub_groups)
+        return ShapeAnalysis(without_wraps(self.module), self.sizes.lanes)

@@ -29,6 +29,9 @@ from triton_xe.runtime.simulator.analysis.calls import is_lane_helper
 
 Table = NDArray[np.int64]
 
+_BITS = {opencl.SUB_GROUP_ID: 0xFF, opencl.GROUP_ID: 0x7FFFFFFF}
+"""Bits of ids that may be one."""
+
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +61,6 @@ class Shape:
     def pure(self) -> bool:
         """True if the value is known completely: its base is zero."""
         return self.bits == 0 and self.table is not None
-
-    def is_bounded(self, t: Type) -> bool:
-        """True if the value is known, or from 0 to the sum of its bits and its table."""
-        if self.wide or self.pure:
-            return self.pure
-        low, high = (0, 0) if self.table is None else (self.table.min(), self.table.max())
-        return bool(low >= 0 and (self.bits & mask_of(t)) + int(high) < 1 << t.scalar.bits - 1)
 
     def same(self, other: Shape) -> bool:
         if (self.uniform, self.bits, self.exact) != (other.uniform, other.bits, other.exact):
@@ -114,16 +110,18 @@ def has_room(table: Table, bits: int, t: Type, *, signed: bool) -> bool:
 
 
 class ShapeAnalysis:
-    """Shapes of all values of a module's functions; of one subgroup, if its number is given."""
+    """Shapes of all values of a module's functions, in any subgroup, or in those given.
 
-    def __init__(
-        self, module: Module, lanes: int, sub_groups: int = 256, sub_group: int | None = None
-    ) -> None:
+    Several subgroups have their lanes one after another.
+    """
+
+    def __init__(self, module: Module, lanes: int, sub_groups: range | None = None) -> None:
         self.module = module
-        self.lanes = lanes
-        self.sub_group = sub_group
-        self._bits = {opencl.SUB_GROUP_ID: _bits_below(sub_groups), opencl.GROUP_ID: 0x7FFFFFFF}
-        """Bits of ids that may be one."""
+        self.lanes = lanes * (1 if sub_groups is None else len(sub_groups))
+        self._lane = np.arange(self.lanes, dtype=np.int64)[None, :] % lanes
+        self._sub_group = None if sub_groups is None else np.repeat(
+            np.array(sub_groups, np.int64), lanes)[None, :]
+        """Number of the subgroup by lane, if it is known."""
         self.values: dict[str, dict[str, Shape]] = {name: {} for name in module.functions}
         self.users = {name: Facts(f).users for name, f in module.functions.items()}
         self.arguments: dict[str, list[Shape | None]] = {
@@ -226,13 +224,13 @@ class ShapeAnalysis:
             return None
         known = find(callee)
         if known is opencl.LANE_ID:
-            return Shape(False, np.arange(self.lanes, dtype=np.int64)[None, :], 0)
+            return Shape(False, self._lane, 0)
         if known is opencl.LOCAL_ID:
             return self._local_id(i)
-        if known is opencl.SUB_GROUP_ID and self.sub_group is not None:
-            return Shape(False, np.full((1, self.lanes), self.sub_group, np.int64), 0)
-        if known in self._bits:
-            return Shape(True, None, self._bits[known])
+        if known is opencl.SUB_GROUP_ID and self._sub_group is not None:
+            return Shape(False, self._sub_group, 0)
+        if known in _BITS:
+            return Shape(True, None, _BITS[known])
         if known.uniformity in (Uniformity.GROUP, Uniformity.SUBGROUP):
             return UNIFORM
         if known.uniformity is Uniformity.OPERATION:
@@ -247,11 +245,10 @@ class ShapeAnalysis:
         """Shape of a work-item's number in its group, which counts up along the lanes in x."""
         if i.operands[0].integer_value() != 0:
             return UNIFORM
-        if self.sub_group is not None:
-            first = self.sub_group * self.lanes
-            return Shape(False, first + np.arange(self.lanes, dtype=np.int64)[None, :], 0)
-        base = self._bits[opencl.SUB_GROUP_ID] * self.lanes
-        return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
+        if self._sub_group is not None:
+            lanes = int(self._lane[0, -1]) + 1
+            return Shape(False, self._sub_group * lanes + self._lane, 0)
+        return tabled(self._lane, 0xFFFF & ~(self.lanes - 1), i.type)
 
     def _internal_call(self, target: Function, shapes: list[Shape]) -> Shape | None:
         """Merge shapes of arguments into those of parameters; return that of the result, if known.
@@ -524,27 +521,17 @@ def _unsigned(a: Table, t: Type) -> NDArray[np.uint64]:
 
 
 def _compare(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
-    """A table if both operands are tables, or if their bounds decide for all elements."""
-    t, name = i.operands[0].type, i.extra if i.extra in ("eq", "ne") else i.extra[1:]
-    if t.scalar.kind == "ptr" or not all(s.is_bounded(t) for s in shapes):
+    """A table if both operands are tables."""
+    if not (shapes[0].pure and shapes[1].pure) or i.operands[0].type.scalar.kind == "ptr":
         return _all_uniform(shapes)
-    least = _tables(i, shapes, lanes)
-    if all(s.pure for s in shapes):
-        a, b = [_unsigned(x, t) for x in least] if i.extra[0] == "u" else least
-        return Shape(False, _COMPARE[name](a, b).astype(np.int64), 0)
-    if name in ("eq", "ne") or any((x < 0).any() for x in least):
-        return _all_uniform(shapes)
-    most = [x + (s.bits & mask_of(t)) for x, s in zip(least, shapes, strict=True)]
-    low, high = (0, 1) if name[0] == "l" else (1, 0)
-    is_less = _COMPARE["l" + name[1]]
-    always, ever = is_less(most[low], least[high]), is_less(least[low], most[high])
-    return Shape(False, always.astype(np.int64), 0) if (always == ever).all() else (
-        _all_uniform(shapes))
-
-
-def _bits_below(count: int) -> int:
-    """The bits of numbers below a number."""
-    return (1 << (count - 1).bit_length()) - 1
+    a, b = _tables(i, shapes, lanes)
+    if i.extra[0] == "u":
+        t = i.operands[0].type
+        ua, ub = _unsigned(a, t), _unsigned(b, t)
+        result = _COMPARE[i.extra[1:]](ua, ub)
+    else:
+        result = _COMPARE[i.extra.lstrip("s") if i.extra[0] == "s" else i.extra](a, b)
+    return Shape(False, result.astype(np.int64), 0)
 
 
 _COMPARE: dict[str, Any] = {
@@ -648,7 +635,9 @@ def _insert(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     index = i.operands[2].integer_value()
     if index is None:
         return _all_uniform(shapes)
-    vector = Shape(False, None, 0) if i.operands[0].is_undefined else shapes[0]
+    vector = shapes[0]
+    if i.operands[0].is_undefined:
+        vector = Shape(False, np.zeros((i.type.lanes, lanes), np.int64), 0)
     (table, row), bits = _pieces(i.operands[:2], [vector, shapes[1]], lanes)
     table = table.copy()
     table[index] = row[0]

@@ -13,23 +13,25 @@ from dataclasses import replace
 from triton_xe.llvm import Block, Function, Operand
 from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.facts import Facts
-from triton_xe.llvm.records import constant, substitute
+from triton_xe.llvm.records import constant, integers, substitute
 from triton_xe.llvm.solver import reached
-from triton_xe.llvm.types import I32, I64, VOID
-from triton_xe.runtime.simulator.analysis.shapes import RULES, ShapeAnalysis
+from triton_xe.llvm.types import I1, I32, I64, VOID
+from triton_xe.runtime.simulator.analysis.shapes import RULES, WIDE, ShapeAnalysis
 
 
 def mask_arguments(
     function: Function, values: Sequence[int], shapes: ShapeAnalysis
 ) -> dict[str, int]:
-    """Values of the arguments that are compared with numbers whose bounds in each lane are known.
+    """Values of the arguments that masks depend on: they are compared with a number of each lane.
+
+    `shapes` are those of all subgroups.
     """
     users = Facts(function).users
     masks = [i for i in function.instructions() if i.opcode == "icmp"]
 
     def is_known(x: Operand) -> bool:
         shape = shapes.of(function, x)
-        return not shape.same_in_all_lanes and shape.is_bounded(x.type)
+        return shape.pure and not shape.same_in_all_lanes
 
     found: dict[str, int] = {}
     for (name, t), value in zip(function.parameters, values, strict=False):
@@ -43,10 +45,26 @@ def mask_arguments(
 
 def with_arguments(function: Function, values: Mapping[str, int]) -> Function:
     """A copy of a kernel with constants in place of arguments."""
+    return _with_constants(function, f"{function.name}.known", {
+        name: constant(t, values[name]) for name, t in function.parameters if name in values})
+
+
+def with_masks(function: Function, shapes: ShapeAnalysis) -> Function:
+    """A copy of a kernel with constants for masks that are equal in all lanes of all subgroups."""
+    found: dict[str, Operand] = {}
+    for i in function.instructions():
+        shape = shapes.of(function, i.value) if i.opcode == "icmp" else WIDE
+        if shape.pure and shape.table is not None and shape.same_in_all_lanes:
+            flags = shape.table[:, 0].tolist()
+            found[i.value.text] = (
+                integers(I1, flags) if i.type.kind == "vec" else constant(I1, flags[0]))
+    return _with_constants(function, function.name, found)
+
+
+def _with_constants(function: Function, name: str, values: Mapping[str, Operand]) -> Function:
     blocks = [Block(b.label, [*b.instructions]) for b in function.blocks]
-    substitute(blocks, {name: constant(t, values[name]) for name, t in function.parameters
-                        if name in values})
-    return replace(function, name=f"{function.name}.known", blocks=blocks)
+    substitute(blocks, values)
+    return replace(function, name=name, blocks=blocks)
 
 
 def with_choice(

@@ -59,7 +59,7 @@ def test_other_arguments_stay(kernel: Callable[..., str]) -> None:
     for text, expected in ((MASKED, {"%n": 20}), (body, {})):
         module = parse_module(canonical(kernel(PARAMETERS, text, warps=2, other=OTHER)))
         (function,) = module.kernels()
-        shapes = ShapeAnalysis(module, 16, 2)
+        shapes = ShapeAnalysis(module, 16, range(2))
         assert mask_arguments(function, (0, 0, 20, 7), shapes) == expected
         made = with_arguments(function, expected)
         used = {x for i in made.instructions() for x in i.locals()}
