@@ -51,8 +51,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 
 _UNROLLED = 4
 """Accesses of a window that are added in one step of a loop."""
-_FEW = 4
-"""Cells of each kind that are tested first, in chunks with more than two."""
 
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
@@ -216,10 +214,9 @@ class _Part:
     """The cells with one number, for stores (0) or loads (1), of a window's chunks."""
 
     def __init__(
-        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, kind: int, number: int,
-        *, asks: bool = False,
+        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, kind: int, number: int
     ) -> None:
-        self.w, self.block, self.chunks, self.kind, self.asks = w, block, chunks, kind, asks
+        self.w, self.block, self.chunks, self.kind = w, block, chunks, kind
         self.count = flags.type.count
         self.words = Entry.LINE_WRITES + kind + number * s.LINE_WORDS
         self.flag = PART_FLAGS[number] << kind
@@ -248,20 +245,19 @@ class _Part:
     def compare(self, owner: Value, bytes_: Value) -> None:
         """Test whether it is of this subgroup, or of this program and before one more barrier.
 
-        With `asks`, also whether this program has acquired it, if it has some of the bytes.
+        Also test whether this program has acquired it, if it has some of the bytes.
         """
         w, no = self.w, self.w.term(0, I1)
         since = w.term(0, I64) if self.kind else unfenced_barriers(w, no)
         most = w.select(_age(self.cell, owner) > since, 1 << WARP.count, 1)
         self.in_order = (self.cell ^ owner) >> WARP.first < most
-        if self.asks:
-            found = w.variable(self.in_order)
-            with w.when(w.state[Word.ACQUIRED] != 0):
-                asked = ~self.in_order & self.has(bytes_) & ~of_group(self.cell, owner)
-                with distinct(w, self.cell, asked) as (one, alike):
-                    clash = w.call(s.CLASH, w["ctx"], one, owner[0], w["kind"], self.kind)
-                    found.value |= w.select(clash, 0, alike)
-            self.in_order = found.value
+        found = w.variable(self.in_order)
+        with w.when(w.unlikely(w.state[Word.ACQUIRED] != 0)):
+            asked = ~self.in_order & self.has(bytes_) & ~of_group(self.cell, owner)
+            with distinct(w, self.cell, asked) as (one, alike):
+                clash = w.call(s.CLASH, w["ctx"], one, owner[0], w["kind"], self.kind)
+                found.value |= w.select(clash, 0, alike)
+        self.in_order = found.value
 
     def is_same(self, cell: Value) -> Value:
         """True if it records accesses of the same program and source location."""
@@ -317,65 +313,44 @@ def record_parts(
 ) -> Value:
     """Record an access of some bytes of each chunk of a window; return the recorded chunks."""
     writes = bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
-    access, result = (w["ctx"], w["site"], block.base, first, bytes_, owner), w.variable(0)
-    asks = w.unlikely(w.state[Word.ACQUIRED] != 0)
-    for chosen, which in ((True, asks), (False, ~asks)):
-        with w.when(which):
-            check = s.record_parts(bytes_.type.count, first.type.lanes, writes, chosen)
-            result.value = w.call(check, *access)
-    return result.value
+    check = s.record_parts(bytes_.type.count, first.type.lanes, writes)
+    return w.call(check, w["ctx"], w["site"], block.base, first, bytes_, owner)
 
 
 def record(
     w: Checks, ctx: Value, site: Value, block: Value, first: Value, bytes: Value, owner: Value,
-    writes: bool, asks: bool,
+    writes: bool,
 ) -> Value:
     """Record an access of some bytes of each chunk of a window; return the recorded chunks.
 
-    There may be several windows, in ascending order, whose accessed chunks are distinct.  With
-    `asks`, the program may have acquired accesses of other programs.
+    There may be several windows, in ascending order, whose accessed chunks are distinct.
     """
     entry, count = Memory(w, block), bytes.type.count
     w.arguments["kind"] = w.term(int(writes), I64)
     chunks = _Chunks(w, first, count)
     flags = chunks.load(entry[Entry.TOUCHED], I8)
     here = (bytes != 0) & ~flags.has(BEGUN)
-    recorded, some = w.variable(0), w.select(here, flags, 0)
-    more = some.has(3 * PART_FLAGS[2]).bits != 0
-    several = some.has(3 * PART_FLAGS[1]).bits != 0
-    most = w.variable(more)
-    with w.when(more):
-        most.value = _goes_beyond(w, entry, chunks, some)
-    for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
-                           (PARTS, most.value)):
+    recorded, beyond = w.variable(0), 3 * sum({*PART_FLAGS[1:]})
+    several = w.select(here, flags, 0).has(beyond).bits != 0
+    for present, which in ((1, ~several), (PARTS, several)):
         with w.when(which & (here.bits != 0)):
-            window = _Window(w, entry, chunks, flags, present, writes, asks=asks)
+            window = _Window(w, entry, chunks, flags, present, writes)
             recorded.value = window.record(here, bytes, w.spread(owner, count))
     return recorded.value
-
-
-def _goes_beyond(w: Checks, block: Memory, chunks: _Chunks, flags: Value) -> Value:
-    """True if some chunks have more than a few cells of a kind."""
-    found = w.term(0, vector(flags.type.count, I1))
-    for kind in (0, 1):
-        part = _Part(w, block, chunks, flags, kind, _FEW)
-        found |= part.is_there & (part.load().cell != 0)
-    return found.bits != 0
 
 
 class _Window:
     """Consecutive chunks, each with a limited number of cells of each kind."""
 
     def __init__(
-        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, present: int,
-        writes: bool, *, asks: bool,
+        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, present: int, writes: bool
     ) -> None:
         self.w, self.chunks, self.flags, self.writes = w, chunks, flags, writes
         self.touched = block[Entry.TOUCHED]
         own = 0 if writes else 1
         self.synchronises = block[Entry.SYNC] != 0
         self.own, self.others = (
-            [_Part(w, block, chunks, flags, kind, k, asks=asks) for k in range(present)]
+            [_Part(w, block, chunks, flags, kind, k) for k in range(present)]
             for kind in (own, 1 - own))
         for part in self.own:
             part.load().load_site()

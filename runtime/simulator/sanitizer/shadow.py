@@ -59,8 +59,8 @@ SPARE_BYTES = 1 << 29
 _HUGE_PAGE = 1 << 21
 """Bytes of a large page of Linux.  Cells of scattered accesses are in many small ones."""
 MOST_SEARCHED = 4096
-RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
-"""Records of releases at the start of a launch, and the largest number of them (1 GiB)."""
+MOST_RECORDS_OF_RELEASES = 1 << 25
+"""Largest number of records of releases (1 GiB)."""
 SPARE_RECORDS = 1 << 13
 """Records reserved for the access that exhausts the others: two per dword, for 16 KiB."""
 MOST_GROUPS = cells.SEVERAL_GROUPS - 2
@@ -190,17 +190,6 @@ _arenas: list[Arena] = []
 """Arenas of launches that have ended."""
 spare_clocks: list[Words] = []
 """Clock memory of the last launch."""
-_spare_records: list[NDArray[np.int32]] = []
-"""Record memory of the last launch."""
-
-
-def _records(count: int) -> NDArray[np.int32]:
-    """Memory for at least `count` records; the first ones are zero, the rest is uninitialised."""
-    kept = _spare_records.pop() if _spare_records else None
-    if kept is None or not count <= len(kept) // FIELDS <= MOST_RECORDS_OF_RELEASES:
-        kept = _aligned(np.empty(count * FIELDS + 16, np.int32))[: count * FIELDS]
-    kept[:FIELDS] = 0
-    return kept
 
 
 class LaunchState:
@@ -230,7 +219,6 @@ class LaunchState:
         self._shadows: dict[Block, _Shadow] = {}
         self._maps: dict[Block, int] = {}
         self._has_maps = memory.has_maps()
-        self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self._lists: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
         """Published lists of each block, by dword, in pages; and flags of used pages."""
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
@@ -402,14 +390,13 @@ class LaunchState:
         if self.words[Word.CLOCKED] and self.words[Word.CLOCKS_LEFT] < SPARE:
             self.free_clocks()
             return
-        old = self._records
-        count = max(2 * len(old) // FIELDS, RECORDS)
+        words, used = self.words, int(self.words[Word.RECORDS_USED])
+        count = 2 * (int(words[Word.RECORDS_ROOM]) + SPARE_RECORDS)
         if count > MOST_RECORDS_OF_RELEASES:
             return
-        self._records = _records(count)
-        self._records[: len(old)] = old
-        self.words[Word.RECORDS] = _address(self._records)
-        self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
+        start = self._borrow(4 * FIELDS * count)
+        ctypes.memmove(start, int(words[Word.RECORDS]), 4 * FIELDS * used)
+        words[Word.RECORDS], words[Word.RECORDS_ROOM] = start, count - SPARE_RECORDS
 
     def _borrow(self, nbytes: int) -> int:
         """Address of uninitialised memory until the launch ends."""
@@ -465,8 +452,6 @@ class LaunchState:
         words = self.words
         if words[Word.CLOCKS] and self._count * words[Word.CLOCK_WORDS] <= CLOCK_BYTES // 8:
             spare_clocks[:] = [self._clocks]
-        if 0 < self._records.nbytes <= SPARE_BYTES:
-            _spare_records[:] = [self._records]
 
     def _enter(self, row: int, block: Block, *, tracked: bool) -> None:
         """Write the table's row of a block, with shadow memory if its accesses are tracked."""

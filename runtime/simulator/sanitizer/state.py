@@ -189,9 +189,9 @@ class Entry(IntEnum):
     """Bytes of the chunk that they record, a bit for each."""
     LINE_READ_BYTES = 17
     """The words of `PARTS` - 1 more such cells follow the six words of the first ones."""
-    GRAIN = 60
+    GRAIN = 36
     """Binary logarithm of the bytes that each cell of `WRITES` and `READS` is for."""
-    WORDS = 61
+    WORDS = 37
 
 
 class Form(IntEnum):
@@ -203,7 +203,7 @@ class Form(IntEnum):
     """Flags of the chunks that have some."""
 
 
-PARTS, LINE_WORDS = 8, 6
+PARTS, LINE_WORDS = 4, 6
 """Cells of a chunk that may each record some of its bytes, for each kind of access; and their words
 in an entry."""
 LIST_PAGE_BITS = 12
@@ -453,11 +453,11 @@ NON_FINITE = routine("non_finite", VOID, **_SITE, bad=I64)
 UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
 
 
-def record_parts(count: int, number: int, writes: bool, asks: bool) -> Routine:
+def record_parts(count: int, number: int, writes: bool) -> Routine:
     """Records a store, or load, of some bytes of `count` chunks: `number` windows of equal size."""
     first = I64 if number == 1 else vector(number, I64)
-    return routine("parts", I64, count, number, int(writes), int(asks), site=I32, block=PTR,
-                   first=first, bytes=vector(count, I64), owner=I64)
+    return routine("parts", I64, count, number, int(writes), site=I32, block=PTR, first=first,
+                   bytes=vector(count, I64), owner=I64)
 
 
 def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Routine:
