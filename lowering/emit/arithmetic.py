@@ -314,19 +314,9 @@ def lower_compare(em: Emitter, op: arith_ext.CmpiOp) -> None:
         em.bind(op.result, permuted(em, held, [r - r % group for r in range(held.count)]))
 
 
-def _selects(value: SSAValue) -> bool:
-    """True if a condition selects elements.  Accesses test it for one element of a group only."""
-    users = [use.operation for use in value.uses]
-    return any(isinstance(user, arith_ext.SelectOp) or (
-        isinstance(user, arith.AndIOp) and _selects(user.result)) for user in users)
-
-
 def _same_in_groups(em: Emitter, value: SSAValue) -> int:
-    """Number of consecutive registers in which a comparison is proved to be equal.
-
-    1 if it selects nothing: accesses test it for one element of a group only.
-    """
-    if not em.target.has_block_2d or not isinstance(value.type, TensorType) or not _selects(value):
+    """Number of consecutive registers in which a comparison is proved to be equal."""
+    if not em.target.has_block_2d or not isinstance(value.type, TensorType):
         return 1  # other devices are not measured
     view = em.view(value)
     constancy = em.proven.of(value).constancy

@@ -1,5 +1,7 @@
 """Conditions of accesses that are joined: rows, columns and programs, signed and unsigned."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -111,3 +113,23 @@ def test_elements_of_a_lane_that_are_inside_together_are_compared_once(kind, n):
         tests = [i.result for i in code if (i.opcode, i.extra) == ("icmp", "slt")]
         used = {i.opcode for i in code if not tests or (i.operands and i.operands[0].text in tests)}
         assert ("select" in used) == (n == 50)
+
+
+@triton.jit
+def scaled(x_ptr, w_ptr, y_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x, w = tl.load(x_ptr + i, mask=i < n), tl.load(w_ptr + i, mask=i < n)
+    tl.store(y_ptr + i, (x * w).to(tl.float16), mask=i < n)
+
+
+@pytest.mark.parametrize("n", [64, 52])
+def test_accesses_to_parts_of_a_group_share_its_comparison(n):
+    """Eight fp16 are one access, eight fp32 are two."""
+    x = torch.rand(128).half().to("xpu")
+    w, y = torch.rand(128).to("xpu"), torch.zeros(128, dtype=torch.float16, device="xpu")
+    made = scaled[(1,)](x, w, y, n, 128, num_warps=1)
+    wanted = torch.zeros(128, dtype=torch.float16)
+    wanted[:n] = (x.cpu()[:n] * w.cpu()[:n]).half()
+    assert torch.equal(y.cpu(), wanted)
+    tested = re.findall(r"extractelement <8 x i1> \S+ i32 (\d)", made.asm["llir"])
+    assert (set(tested) == {"0"}) == (n == 64)
