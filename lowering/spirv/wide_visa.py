@@ -43,15 +43,16 @@ _OF_WORDS = {
     "bf16_low": ("shl (M1_NM, 32) U({r},0)<1> D({r},0)<1;1,0> 0x10:uw",),
     "bf16_high": ("and (M1_NM, 32) U({r},0)<1> D({r},0)<1;1,0> 0xffff0000:ud",),
 }
-_BYTES_GIVEN = """.decl S v_type=G type=D num_elts=64 alias=<$0,0>
+_BYTES_GIVEN = """.decl S v_type=G type=D num_elts=256 alias=<$0,0>
 .decl B v_type=G type={kind} num_elts=256 alias=<$1,0>
 """
-_OF_BYTES = {f"{sign}signed_{byte}": f"mov (M1_NM, 32) S({{r}},0)<1> B({{r}},{byte})<4;1,0>"
-             for sign in ("", "un") for byte in range(4)}
-_PACKED_BYTES = ".decl R v_type=G type=B num_elts=256 alias=<$0,0>\n" + "".join(
-    f".decl X{byte} v_type=G type=B num_elts=256 alias=<${byte + 1},0>\n" for byte in range(4))
-_TO_BYTES = tuple(f"mov (M1_NM, 32) R({{r}},{byte})<4> X{byte}({{r}},0)<4;1,0>"
-                  for byte in range(4))
+_OF_BYTES = {"signed_bytes": "B", "unsigned_bytes": "UB"}
+_FROM_BYTES = "mov (M1_NM, 32) S({into},0)<1> B({r},{byte})<4;1,0>\n"
+_PACKED_BYTES = """.decl R v_type=G type=B num_elts=256 alias=<$0,0>
+.decl X v_type=G type=B num_elts=1024 alias=<$1,0>
+"""
+_TO_BYTES = tuple(f"mov (M1_NM, 32) R({r},{byte})<4> X({4 * byte + r},0)<4;1,0>"
+                  for byte in range(4) for r in (0, 2))
 _TO_PAIRS = ("mov (M1_NM, 32) R({r},0)<2> X({r},0)<1;1,0>",
              "mov (M1_NM, 32) R({r},1)<2> Y({r},0)<1;1,0>")
 _ROUNDED = """.decl T v_type=G type=UW num_elts=64 align=GRF
@@ -63,9 +64,9 @@ _APART = """.decl D v_type=G type=UW num_elts=128 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 """
 _HALF = "mov (M1_NM, 32) D({into},0)<1> W({r},{half})<2;1,0>"
-_WORDS_GIVEN = ("low", "high", "bf16_low", "bf16_high", "rows", *_OF_BYTES)
+_WORDS_GIVEN = ("low", "high", "bf16_low", "bf16_high", "rows")
 _TYPES = dict.fromkeys(_WORDS_GIVEN, ("i32",)) | {
-    "pack": ("float", "float"), "pack_bytes": ("i32",) * 4, "bytes": ("i64",)}
+    "pack": ("float", "float"), "bytes": ("i64",)}
 _APART_IN_BYTES = """.decl D v_type=G type=UB num_elts=256 alias=<$0,0>
 .decl W v_type=G type=UW num_elts=128 alias=<$1,0>
 .decl T v_type=G type=UW num_elts=256 align=GRF
@@ -106,6 +107,10 @@ def definition(symbol: str) -> str:
     if name.startswith(SCALES):
         count, size = _words_of(name)
         return function(symbol, _KINDS[kind], [f"<{count} x i{8 * size}>"], body_of(name))
+    if name in _OF_BYTES:
+        return function(symbol, f"<16 x {kind}>", ["<4 x i32>"], body_of(name))
+    if name == "pack_bytes":
+        return function(symbol, _KINDS[kind], ["<16 x i32>"], body_of(name))
     if name in _BY_ONE:
         return function(symbol, _KINDS[kind], (_KINDS[kind], kind), body_of(name), shared=(1,))
     given = () if name.startswith(FILL) else _TYPES.get(name, ("float",))
@@ -134,6 +139,12 @@ def _product(name: str, kind: str) -> str:
 def body_of(name: str) -> str:
     """The vISA of a function."""
     lines: tuple[str, ...]
+    if name in _OF_BYTES:
+        return _BYTES_GIVEN.format(kind=_OF_BYTES[name]) + "".join(
+            _FROM_BYTES.format(into=4 * byte + r, r=r, byte=byte)
+            for byte in range(4) for r in (0, 2))
+    if name == "pack_bytes":
+        return _PACKED_BYTES + "".join(f"{line}\n" for line in _TO_BYTES)
     if name == "rows":
         return _APART + "".join(
             _HALF.format(into=r + half, r=r, half=half)
@@ -159,11 +170,6 @@ def body_of(name: str) -> str:
         lines = (f"{opcode} (M1_NM, 32) F({{r}},0)<1> X({{r}},0)<1;1,0> {sign}Y(0,0)<0;1,0>",)
     elif name == "pack":
         declared, lines = _PACKED, _TO_PAIRS
-    elif name == "pack_bytes":
-        declared, lines = _PACKED_BYTES, _TO_BYTES
-    elif name in _OF_BYTES:
-        kind = "UB" if name.startswith("un") else "B"
-        declared, lines = _BYTES_GIVEN.format(kind=kind), (_OF_BYTES[name],)
     elif name == "bf16":
         declared, lines = _GIVEN + _ROUNDED, _TO_BF16
     elif name in _OF_WORDS:

@@ -215,18 +215,16 @@ def integers_of(held: InWords, *, signed: bool) -> Registers | None:
     if not suits(em.state) or held.kind != I8 or words.count % AT_ONCE:
         return None
 
-    def part(byte: int, given: ir.Operand) -> ir.Operand:
-        def body(inner: Writer) -> ir.Operand:
-            word = Term(inner, inner.function.arguments[0]) << 24 - 8 * byte
-            return (inner.b.ashr(word.value, 24) if signed else (word >> 24).value)
-
-        name = f"{'signed' if signed else 'unsigned'}_{byte}"
-        return _call(em, name, [given], vector_of(I32, AT_ONCE), body)
+    def body(inner: Writer) -> ir.Operand:
+        given = Term(inner, inner.function.arguments[0])
+        shifted = [given << 24 - 8 * byte for byte in range(4)]
+        return concatenated(inner, [
+            (x.arithmetic_shift(24) if signed else x >> 24).value for x in shifted])
 
     def make(i: int) -> ir.Operand:
-        given = words.slice(em, i * AT_ONCE, AT_ONCE)
-        whole = concatenated(em, [part(byte, given) for byte in range(4)])
-        return em.shuffle(whole, whole, _BY_WORD)
+        found = _call(em, "signed_bytes" if signed else "unsigned_bytes",
+                      [words.slice(em, i * AT_ONCE, AT_ONCE)], vector_of(I32, 4 * AT_ONCE), body)
+        return em.shuffle(found, found, _BY_WORD)
 
     return Registers(held.count, I32, make, 4 * AT_ONCE, needs=lambda i: words.parts_of(
         range(i * AT_ONCE, (i + 1) * AT_ONCE)))
@@ -238,12 +236,12 @@ def words_of_bytes(em: Writer, value: ir.Operand) -> ir.Operand | None:
         return None
 
     def body(inner: Writer) -> ir.Operand:
-        whole = concatenated(inner, list(inner.function.arguments))
+        whole = inner.function.arguments[0]
         small = inner.b.trunc(inner.shuffle(whole, whole, _BY_WORD), vector_of(I8, 4 * AT_ONCE))
         return inner.b.bitcast(small, vector_of(I32, AT_ONCE))
 
-    parts = [em.shuffle(value, value, range(byte, 4 * AT_ONCE, 4)) for byte in range(4)]
-    return _call(em, "pack_bytes", parts, vector_of(I32, AT_ONCE), body)
+    return _call(em, "pack_bytes", [em.shuffle(value, value, _BY_WORD)],
+                 vector_of(I32, AT_ONCE), body)
 
 
 def deinterleave_halves(em: Writer, words: ir.Operand) -> ir.Operand | None:
