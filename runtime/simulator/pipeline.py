@@ -62,7 +62,6 @@ from triton_xe.runtime.simulator.run.host_cpu import host_cpu
 from triton_xe.runtime.simulator.sanitizer.batches import in_batches
 from triton_xe.runtime.simulator.sanitizer.definedness import instrument, is_masked_atomic
 from triton_xe.runtime.simulator.sanitizer.instrument import is_atomic_helper
-from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, SHARED
 from triton_xe.runtime.simulator.sanitizer.state import MOST_BYTES, SYNC
 from triton_xe.runtime.simulator.translation import Kernel, Schedule, Turns
 from triton_xe.runtime.simulator.widen.function import STOP_LABEL, FunctionWriter
@@ -244,13 +243,8 @@ def _lane_helper(kernel: Kernel, function: Function) -> Function:
     made = lane_helper(function, checked=checked, releases=plan is not None and plan.releases,
                        counted=bool(kernel.schedule.turns))
     if plan is not None and checked:
-        accesses = [i for i in function.instructions() if i.opcode in ir.ACCESSES]
-        writes = any(i.opcode != "load" for i in accesses)
+        writes = any(i.opcode in ("store", "atomicrmw", "cmpxchg") for i in function.instructions())
         plan.writes_anywhere |= writes and not is_atomic_helper(function.name)
-        for i in accesses:
-            at = 1 if i.opcode == "store" else 0
-            t = i.type if i.opcode == "load" else i.operands[1 - at].type
-            plan.note_size(SHARED if i.operands[at].type.space == 3 else SEARCHED, t.scalar.size)
         plan.synchronises |= any(i.callee == SYNC.symbol for i in made.instructions())
     return made
 

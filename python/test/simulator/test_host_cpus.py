@@ -39,7 +39,7 @@ from triton_xe.runtime.simulator.run import elf, jit
 from triton_xe.runtime.simulator.run.host_cpu import HostCpu, generate_for, host_cpu, in_libmvec
 from triton_xe.runtime.simulator.run.kernel_module import canonical
 from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
-from triton_xe.runtime.simulator.sanitizer.state import BIND, MISS, NOTE, ROOM
+from triton_xe.runtime.simulator.sanitizer.state import BIND, ELEMENTS, MISS, NOTE, ROOM
 from triton_xe.runtime.versions import entry_name
 from triton_xe.spirv import attached_llvm_ir
 
@@ -234,7 +234,7 @@ def for_arm() -> Iterator[Compile]:
 def is_there(name: str) -> bool:
     """Whether a process has the function: from its C library, or from Python (`shadow`)."""
     libraries = ctypes.CDLL(None), ctypes.CDLL("libm.so.6")
-    ours = tuple(host.symbol for host in (BIND, MISS, NOTE, ROOM))
+    ours = tuple(host.symbol for host in (BIND, ELEMENTS, MISS, NOTE, ROOM))
     return name in ours or any(hasattr(library, name) for library in libraries)
 
 

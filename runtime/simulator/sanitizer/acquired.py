@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from triton_xe.llvm import I1, I64
@@ -13,6 +14,8 @@ from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import Item, Known, Node, Published, Word
 
 MOST_STEPS = 1 << 12
+SOON = 4
+"""Records that are visited at once if something is acquired and none are pending."""
 AT_A_TIME = 64
 """Records that are visited before the next test whether an access has been acquired."""
 
@@ -54,9 +57,18 @@ def acquire(w: Checks, ctx: Value, listed: Value) -> None:
         w.ret()
     own = w.is_own(listed)
     news = own | ~knows_all(w, w.state[Word.FLOOR])
-    with w.when((listed != 0) & ~is_acquired(w, listed) & news):
+    with w.when((listed != 0) & ~is_acquired(w, listed) & news), visited_soon(w):
         count_acquisition(w, own)
         hold(w, w.pool.new({Item.ENTRY: listed}))
+
+
+@contextmanager
+def visited_soon(w: Checks) -> Iterator[None]:
+    """Visit some records acquired inside at once, if no others are pending."""
+    idle = w.state[Word.UNVISITED] == 0
+    yield
+    with w.when(idle):
+        w.call(s.VISIT, w["ctx"], SOON)
 
 
 def is_acquired(w: Checks, entry: Value) -> Value:

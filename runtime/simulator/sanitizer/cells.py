@@ -32,8 +32,8 @@ class Bits:
         return (cell >> self.first) & self.most
 
 
-ATOMIC, EPOCH, PHASE, WARP, GROUP = (
-    Bits(*b) for b in ((0, 1), (1, 13), (18, 18), (36, 7), (43, 21)))
+BYTES, ATOMIC, EPOCH, PHASE, WARP, GROUP = (
+    Bits(*b) for b in ((0, 4), (4, 1), (5, 13), (18, 18), (36, 7), (43, 21)))
 """Fields of a cell; `GROUP` is the number + 1.
 
 A cell of several work-groups has the index of a list of accesses, or 0, instead of epoch and phase.

@@ -3,10 +3,9 @@
 State of a launch (`Word`, 64-bit words, see `shadow.LaunchState`) is reached through the context of
 the work-group.  Work-groups of a checked launch run on one thread, one after another or in turns.
 
-A tracked block has two cells of 64 bits per grain of memory, the last write and the last read.
-A grain is as large as the kernel's narrowest access of the block, and at most a dword.
-Their fields are `ATOMIC`, `EPOCH` (of releases), `PHASE` (of barriers), `WARP` and
-`GROUP`.  Two accesses of one grain race if one writes, not both are atomic, and
+A tracked block has two cells of 64 bits per dword of memory, the last write and the last read.
+Their fields are `BYTES`, `ATOMIC`, `EPOCH` (of releases), `PHASE` (of barriers), `WARP` and
+`GROUP`.  Two accesses of one dword race if one writes, they share bytes, not both are atomic, and
 
 - in one work-group: they are of different subgroups in the same phase, so that no barrier with the
   right fence is between them.  After a load, any barrier suffices for a store to global memory;
@@ -25,7 +24,7 @@ from triton_xe.runtime.simulator.library.names import STOPPED
 from triton_xe.runtime.simulator.sanitizer import cells, clocks, phases
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.acquired import has_acquired
-from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, EPOCH, GROUP, PHASE, WARP
+from triton_xe.runtime.simulator.sanitizer.cells import ATOMIC, BYTES, EPOCH, GROUP, PHASE, WARP
 from triton_xe.runtime.simulator.sanitizer.records import Checks, joined_in_group, list_of
 from triton_xe.runtime.simulator.sanitizer.state import (
     Entry,
@@ -154,7 +153,7 @@ def _conflict(
 
     `since` is the number of the latest barriers that do not order the two.
     """
-    atomic = (old & new).has(ATOMIC.full)
+    shared, atomic = (old & new).has(BYTES.full), (old & new).has(ATOMIC.full)
     group, warp, phase = (field.extract(old) for field in (GROUP, WARP, PHASE))
     same = group == GROUP.extract(new)
     age = PHASE.extract(new) - phase & PHASE.most
@@ -167,7 +166,7 @@ def _conflict(
         epoch = EPOCH.extract(old) - ATOMIC.extract(old)
         anywhere = (warp == cells.SEVERAL) | (phase == PHASE.most)
         ordered.value = has_acquired(w, (group, epoch, phase, warp), anywhere | reads)
-    return (old != 0) & ~excused & (inside | across & ~ordered.value)
+    return (old != 0) & shared & ~excused & (inside | across & ~ordered.value)
 
 
 def _conflicts(
@@ -192,9 +191,9 @@ def _conflicts(
 
 
 def clash(w: Checks, ctx: Value, old: Value, new: Value, kind: Value, read: Value) -> Value:
-    """True if one earlier access conflicts with a new one.
+    """True if one earlier access of a dword conflicts with a new one.
 
-    The earlier one is the last write, or, with `read`, the reads since.
+    The earlier one is the last write, or, with `read`, the reads of the dword since.
     """
     slm = w.flag(Kind.SLM)
     since = w.select(read, 0, unfenced_barriers(w, slm))
@@ -202,72 +201,192 @@ def clash(w: Checks, ctx: Value, old: Value, new: Value, kind: Value, read: Valu
 
 
 def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Value) -> Value:
-    """Cell of the readers of a grain after one more."""
-    return _merged_read(w, old, new, w.flag(Kind.SLM))
+    """Cell of the readers of a dword after one more."""
+    return _merged_read(w, old, new, _is_other_read(w, old, new, w.flag(Kind.SLM)))
+
+
+def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
+    """True if an earlier read, of any bytes of a dword, is not ordered before a new one."""
+    clash = w.variable(_conflict(
+        w, old | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1)))
+    with w.when(slm), w.chain(list_of(w, old)) as (reader, slot):
+        cell, slot.value = w.pool.read(reader)
+        clash.value |= _conflict(
+            w, cell | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1))
+    return (old != 0) & clash.value
 
 
 # --- creation of a chunk's cells ------------------------------------------------------------------
+#
+# Each dword of a chunk has a cell.  If the first accesses of the chunk are narrower than a dword,
+# each element has a cell instead.  Thus programs may share a dword without sharing a cell.  A
+# later access of another size merges the cells of such a chunk into cells of dwords, with lists of
+# accesses.
 
-_AT_A_TIME = 16
-"""Cells that are created at once."""
+_DWORDS = (1 << s.CHUNK_BITS) // 4
+_PARTS_OF_DWORDS = {s.OF_HALVES: 2, s.OF_BYTES: 4}
 
 
 def touch(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
     """Create the `wanted` cells of a chunk of global memory that do not exist yet."""
     entry = Memory(w, block)
     flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
-    before = flags[chunk].to(I32)
-    with w.when(before & wanted == wanted):
+    asked, before = wanted & s.OF_ELEMENTS, flags[chunk].to(I32)
+    with w.when(before & (wanted | s.OF_ELEMENTS) == wanted):
+        w.ret()
+    with w.when((asked != 0) & (entry[Entry.ELEMENT_WRITES] == 0)):
+        w.call(s.ELEMENTS, block.integer())
+    elements = w.select(entry[Entry.ELEMENT_WRITES] != 0, asked, 0)
+    with w.when(before != 0):
+        entry.follow(Entry.FORM)[Form.LEFT] = -1
+        w.call(s.CHANGE, ctx, block, chunk, wanted)
         w.ret()
     for kind, bit in enumerate(s.BEGUN_OF):
-        with w.when(wanted.has(bit) & ~before.has(bit)):
-            _begin(w, entry, chunk, kind, before)
-    made, form = before | wanted, entry.follow(Entry.FORM)
+        with w.when(wanted.has(bit)):
+            _clear(w, entry, chunk, kind, elements)
+    made, form = wanted & s.BEGUN | elements, entry.follow(Entry.FORM)
     flags[chunk] = made.to(I8)
-    alike = (before == 0) & ((form[Form.FLAGS] == 0) | (form[Form.FLAGS] == made.to(I64)))
+    alike = (form[Form.FLAGS] == 0) | (form[Form.FLAGS] == made.to(I64))
     form[Form.LEFT] = w.select(alike, form[Form.LEFT] - 1, -1)
     form[Form.FLAGS] = made.to(I64)
 
 
-def _begin(w: Checks, entry: Memory, chunk: Value, kind: int, flags: Value) -> None:
+def change(w: Checks, ctx: Value, block: Value, chunk: Value, wanted: Value) -> None:
+    """Create the `wanted` cells of a chunk from those that it has."""
+    entry = Memory(w, block)
+    flags = Memory(w, entry[Entry.TOUCHED].pointer(), I8)
+    before = flags[chunk]
+    begun = before.has(s.BEGUN)
+    has = w.select(begun, before & s.OF_ELEMENTS, 0).to(I32)
+    asked = wanted & s.OF_ELEMENTS
+    stays = ~begun & (entry[Entry.ELEMENT_WRITES] != 0) | (has == asked)
+    elements = w.select(stays, asked, 0)
+    for kind, bit in enumerate(s.BEGUN_OF):
+        with w.when(before.has(bit) & (has != elements)):
+            _merge_elements(w, entry, chunk, kind, has)
+        with w.when(wanted.has(bit) & ~before.has(bit)):
+            _begin(w, entry, chunk, kind, before, elements)
+    kept = before.to(I32) & ~s.OF_ELEMENTS | wanted & s.BEGUN
+    flags[chunk] = (kept | elements).to(I8)
+
+
+def _begin(
+    w: Checks, entry: Memory, chunk: Value, kind: int, flags: Value, elements: Value
+) -> None:
     """Create cells of stores (0) or loads (1), from those of the whole chunk."""
-    grain, bit = entry[Entry.GRAIN], s.BEGUN_OF[kind]
-    first = (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
-    at, sites_at = (entry[word + kind] + (first << w.term(k, I64) - grain) for word, k in (
-        (Entry.WRITES, 3), (Entry.WRITE_SITES, 2)))
-    nothing = w.term(0, vector(_AT_A_TIME, I64))
-    count = (w.term(1 << s.CHUNK_BITS, I64) >> grain)
-    with w.range(0, count, _AT_A_TIME) as k:
-        merged = w.variable(nothing)
-        with w.when(flags.has(s.ALIKE * bit)):
-            site = w.variable(nothing.to(I32))
-            for number in range(s.PARTS):
-                with w.when(flags.has(s.PART_FLAGS[number] * bit)):
-                    more, place = _cells_of(w, entry, chunk, kind, number, k)
-                    merged.value |= more
-                    site.value = w.select(more != 0, place, site.value)
-            w.store(site.value, (sites_at + k * 4).pointer(), align=4)
-        w.store(merged.value, (at + k * 8).pointer(), align=8)
+    bit = s.BEGUN_OF[kind]
+    with w.when(flags.has(s.ALIKE * bit)):
+        first, place = _cells_of(w, entry, chunk, kind, 0)
+        merged, site = w.variable(first), w.variable(place)
+        for number in range(1, s.PARTS):
+            with w.when(flags.has(s.PART_FLAGS[number] * bit)):
+                more, place = _cells_of(w, entry, chunk, kind, number)
+                site.value = w.select(merged.value == 0, place, site.value)
+                _join_cells(w, merged, more, kind)
+        sites = entry[Entry.WRITE_SITES + kind] + _first_byte(entry, chunk)
+        w.store(site.value, sites.pointer(), align=4)
+        with w.when(elements == 0):
+            w.store(merged.value, _dwords(entry, chunk, kind), align=8)
+        for flag, count in _PARTS_OF_DWORDS.items():
+            with w.when(elements == flag):
+                each = _cells_of_elements(w, merged.value, count)
+                w.store(each, _elements(entry, chunk, kind), align=8)
+    with w.otherwise():
+        _clear(w, entry, chunk, kind, elements)
+
+
+def _clear(w: Checks, entry: Memory, chunk: Value, kind: int, elements: Value) -> None:
+    """Create empty cells of stores (0) or loads (1)."""
+    for flag, count in {0: 1, **_PARTS_OF_DWORDS}.items():
+        with w.when(elements == flag):
+            at = _elements(entry, chunk, kind) if flag else _dwords(entry, chunk, kind)
+            w.fill(at, 0, 8 * count * _DWORDS)
+
+
+def _first_byte(entry: Memory, chunk: Value) -> Value:
+    return (chunk << s.CHUNK_BITS) - (entry[Entry.LOW] & -4)
+
+
+def _dwords(entry: Memory, chunk: Value, kind: int) -> Value:
+    """Address of the cells of a chunk's dwords."""
+    return (entry[Entry.WRITES + kind] + (_first_byte(entry, chunk) << 1)).pointer()
+
+
+def _elements(entry: Memory, chunk: Value, kind: int) -> Value:
+    """Address of the cells of a chunk's elements."""
+    return (entry[Entry.ELEMENT_WRITES + kind] + (chunk << s.CHUNK_BITS + 3)).pointer()
+
+
+def _cells_of_elements(w: Checks, cells: Value, count: int) -> Value:
+    """Split each dword's cell into cells of its `count` elements; 0 for unaccessed elements."""
+    width, part = 4 // count, (1 << 4 // count) - 1
+    each = cells.shuffled(None, [k // count for k in range(count * _DWORDS)])
+    masks = Value(w, integers(I64, [part << k % count * width for k in range(count * _DWORDS)]))
+    bytes_ = each & masks
+    return w.select(bytes_ == 0, 0, each & ~BYTES.full | bytes_)
+
+
+def _merge_elements(w: Checks, entry: Memory, chunk: Value, kind: int, elements: Value) -> None:
+    """Merge the cells of elements into those of their dwords."""
+    for flag, count in _PARTS_OF_DWORDS.items():
+        with w.when(elements == flag):
+            every = w.load(vector(count * _DWORDS, I64), _elements(entry, chunk, kind), align=8)
+            merged = w.variable(w.term(0, vector(_DWORDS, I64)))
+            for k in range(count):
+                _join_cells(w, merged, every.shuffled(None, range(k, count * _DWORDS, count)), kind)
+            w.store(merged.value, _dwords(entry, chunk, kind), align=8)
+
+
+def _join_cells(w: Checks, merged: Variable, more: Value, kind: int) -> None:
+    """Add accesses of other bytes to the cells of dwords."""
+    both = (merged.value != 0) & (more != 0) & ((merged.value ^ more) & ~BYTES.full != 0)
+    with w.when(w.unlikely(both.bits != 0)):
+        ones, others, joined = (w.space(more.type) for _ in range(3))
+        w.store(merged.value, ones)
+        w.store(more, others)
+        w.store(merged.value, joined)
+        with w.chain(both.bits) as (rest, slot):
+            slot.value, k = rest & rest - 1, rest.lowest()
+            pair = Memory(w, ones)[k], Memory(w, others)[k]
+            # the later access of a program decides the phase of both
+            swapped = PHASE.extract(pair[0]) > PHASE.extract(pair[1])
+            old, new = w.select(swapped, pair[1], pair[0]), w.select(swapped, pair[0], pair[1])
+            Memory(w, joined)[k] = _joined(w, old, new, kind)
+        merged.value = w.load(more.type, joined)
+    merged.value |= w.select(both, 0, more)
+
+
+def _joined(w: Checks, old: Value, new: Value, kind: int) -> Value:
+    """The cell that records all accesses of two cells."""
+    result, listed = w.variable(old), list_of(w, new)
+    with w.when(listed == 0):
+        result.value = w.call(s.JOIN, w["ctx"], old, new, int(kind == 0))
+    with w.chain(listed) as (one, slot):
+        cell, slot.value = w.pool.read(one)
+        result.value = w.call(s.JOIN, w["ctx"], result.value, cell, int(kind == 0))
+    return result.value
 
 
 def _cells_of(
-    w: Checks, entry: Memory, chunk: Value, kind: int, number: int, first: Value
+    w: Checks, entry: Memory, chunk: Value, kind: int, number: int
 ) -> tuple[Value, Value]:
-    """Cells of a chunk, from `first` on, of what one of the whole chunk records; and the site."""
+    """Expand a cell of a chunk to cells and sites of its dwords; 0 for unaccessed dwords."""
     cell, site, bytes_ = (
         w.load(t, (entry[word + kind + number * s.LINE_WORDS] + chunk * t.size).pointer())
         for word, t in ((Entry.LINE_WRITES, I64), (Entry.LINE_WRITE_SITES, I32),
                         (Entry.LINE_WRITE_BYTES, I64)))
-    places = Value(w, integers(I64, range(_AT_A_TIME))) + first << entry[Entry.GRAIN]
-    has = (w.spread(w.select(cell == 0, 0, bytes_), _AT_A_TIME) >> places).has(1)
-    return w.select(has, w.spread(cell, _AT_A_TIME), 0), w.spread(site, _AT_A_TIME)
+    steps = Value(w, integers(I64, range(0, 4 * _DWORDS, 4)))
+    kept = w.spread(bytes_, _DWORDS) >> steps & BYTES.full
+    none = (kept == 0) | (cell == 0)
+    return (w.select(none, 0, w.spread(cell & ~BYTES.full, _DWORDS) | kept),
+            w.spread(site, _DWORDS))
 
 
-# --- each cell of a range -------------------------------------------------------------------------
+# --- each dword of a range ------------------------------------------------------------------------
 
 
 class _Cells(NamedTuple):
-    """The cells of a grain before an access, and the access as a cell."""
+    """The cells of a dword before an access, and the access as a cell."""
 
     write: Value
     read: Value
@@ -275,7 +394,7 @@ class _Cells(NamedTuple):
 
 
 class _Race(NamedTuple):
-    """Flags of a grain: with which earlier accesses an access conflicts."""
+    """Flags of a dword: with which earlier accesses an access conflicts."""
 
     after_write: Value
     after_read: Value
@@ -283,17 +402,17 @@ class _Race(NamedTuple):
     """Cell of the store that it conflicts with."""
     reader: Value
     mixes: Value
-    """True if several subgroups store different values to a grain of shared memory."""
+    """True if several subgroups store different values to a dword of shared memory."""
 
 
 def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Value,
           address: Value, size: Value, kind: Value) -> Value:
-    """Compare an access with the recorded ones of every grain of a range, and record it."""
+    """Compare an access with the recorded ones of every dword of a range, and record it."""
     result = w.variable(1, I1)
     slm, writes = w.flag(Kind.SLM), w.flag(Kind.WRITE)
     entry = Memory(w, block)
-    first, grain = address - (entry[Entry.LOW] & -4), entry[Entry.GRAIN]
-    most = (w.term(1, I64) << grain) - 1
+    first = address - (entry[Entry.LOW] & -4)
+    end = first + size
     owner = owner_of(w, slm)
     columns = entry.follow(Entry.WRITES), entry.follow(Entry.READS)
     sites = tuple(entry.follow(word, I32) for word in (Entry.WRITE_SITES, Entry.READ_SITES))
@@ -303,9 +422,9 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
     last = address + size - 1 >> s.CHUNK_BITS
     with w.when(~slm), w.range(address >> s.CHUNK_BITS, last + 1) as chunk:
         w.call(s.TOUCH, ctx, block, chunk, s.BEGUN)
-    with w.range(first >> grain, first + size + most >> grain) as d:
-        cell = _Cells(columns[0][d], columns[1][d], owner)
-        race = _race(w, cell, d, slm, writes)
+    with w.range(first >> 2, end + 3 >> 2) as d:
+        dword = _Cells(columns[0][d], columns[1][d], owner | _bytes_of(w, d, first, end))
+        race = _race(w, dword, d, slm, writes)
         with w.when(race.mixes):
             w.state[Word.SLM_MIXED] = 1
         with w.when((race.after_write | race.after_read) & result.value):
@@ -313,21 +432,21 @@ def track(w: Checks, ctx: Value, sg: Value, site: Value, lane: Value, block: Val
             other = w.select(race.after_write, race.writer, race.reader)
             result.value = _report(
                 w, Code.RACE, -1, other, other_site.to(I64), race.after_write.to(I64))
-        _end_release(w, entry, cell.write, owner, d)
+        _end_release(w, entry, dword.write, dword.new, d)
         with w.when(writes):
-            columns[0][d] = w.select(race.mixes, owner | WARP.full, owner)
-            columns[1][d] = 0
+            columns[0][d], columns[1][d] = _after_store(w, dword, owner, race.mixes, slm)
             sites[0][d] = site
         with w.otherwise():
-            columns[1][d] = _merged_read(w, cell.read, owner, slm)
+            _, read, new = dword
+            columns[1][d] = _merged_read(w, read, new, _is_other_read(w, read, new, slm))
             sites[1][d] = site
     return result.value
 
 
-def _race(w: Checks, of: _Cells, number: Value, slm: Value, writes: Value) -> _Race:
-    """The accesses that an access of a grain conflicts with.
+def _race(w: Checks, of: _Cells, dword: Value, slm: Value, writes: Value) -> _Race:
+    """The accesses that an access of a dword conflicts with.
 
-    Several subgroups may write a grain of shared memory that is never read.
+    Several subgroups may write a dword of shared memory that is never read.
     """
     no, yes = w.term(0, I1), w.term(1, I1)
     after_write, writer = _conflicts(
@@ -335,14 +454,34 @@ def _race(w: Checks, of: _Cells, number: Value, slm: Value, writes: Value) -> _R
     was_mixed = WARP.extract(of.write) == cells.SEVERAL
     mixed = was_mixed & (GROUP.extract(of.write) == GROUP.extract(of.new))
     several = after_write & slm & writes
-    same = _stores_the_same(w, of.write, of.new, number, after_write)
+    same = _stores_the_same(w, of.write, of.new, dword, after_write)
     after_read, reader = _conflicts(w, of.read, of.new, slm, 0, reads=yes, asked=writes)
     return _Race(after_write & ~several & ~same | mixed & ~writes, after_read & writes,
                  writer, reader, several & (was_mixed | ~same))
 
 
+def _after_store(
+    w: Checks, of: _Cells, owner: Value, mixes: Value, slm: Value
+) -> tuple[Value, Value]:
+    """The cells of a dword's stores and reads after a store."""
+    mine = of.write & -16 == owner
+    kept = w.select(mine, of.write | of.new, of.new)
+    kept = w.select(mixes, kept | WARP.full, kept)
+    rest = of.read & ~(of.new & BYTES.full)
+    return (_with_other_bytes(w, of.write, of.new, kept, slm),
+            w.select(rest.has(BYTES.full), rest, 0))
+
+
+def _bytes_of(w: Checks, dword: Value, first: Value, end: Value) -> Value:
+    """Bits of the bytes of a dword that are in a range."""
+    low = dword << 2
+    skip = w.select(first > low, first - low, 0)
+    over = w.select(end < low + 4, low + 4 - end, 0)
+    return w.term(15, I64) << skip & w.term(15, I64) >> over
+
+
 def _stores_the_same(
-    w: Checks, old: Value, new: Value, number: Value, asked: Value
+    w: Checks, old: Value, new: Value, dword: Value, asked: Value
 ) -> Value:
     """True if a store, if `asked`, writes the value that another subgroup has stored.
 
@@ -352,22 +491,22 @@ def _stores_the_same(
     block = Memory(w, w["block"])
     in_program = (GROUP.extract(old) == GROUP.extract(new)) & ~old.has(ATOMIC.full)
     result = w.variable(asked & w.flag(Kind.KEPT) & (in_program | (block[Entry.UNREAD] != 0)))
-    first = (block[Entry.LOW] & -4) + (number << block[Entry.GRAIN])
+    start = block[Entry.LOW] & -4
     lane = w.select(w["lane"].compare("slt", 0), 0, w["lane"]).to(I64)
     values = w.state[Word.VALUES] + lane * w["size"]
-    count = w.term(1, I64) << block[Entry.GRAIN]
-    with w.range(first, w.select(result.value, first + count, first)) as at:
+    with w.when(result.value), w.range(0, 4) as k, w.when(new.has(w.term(1, I64) << k)):
+        at = start + (dword << 2) + k
         put, there = (w.load(I8, x.pointer()) for x in (values + at - w["address"], at))
         result.value &= put == there
     return result.value
 
 
-def _end_release(w: Checks, block: Memory, old: Value, new: Value, number: Value) -> None:
+def _end_release(w: Checks, block: Memory, old: Value, new: Value, dword: Value) -> None:
     """Drop published releases before an atomic, if another program has stored since."""
     lists, group = block[Entry.SYNC], GROUP.extract(old)
-    stored = (old != 0) & ~old.has(ATOMIC.full)
+    stored = ~old.has(ATOMIC.full) & (old & new).has(BYTES.full)
     with w.when((lists != 0) & (group < cells.SEVERAL_GROUPS) & new.has(ATOMIC.full) & stored):
-        at = Memory(w, (lists + (number << block[Entry.GRAIN] & -4)).pointer(), I32)
+        at = Memory(w, (lists + (dword << 2)).pointer(), I32)
         by = w.variable(0)
         with w.when(w.clocked()):
             by.value = clocks.clock_of(w, at[0])[clocks.Clock.BY]
@@ -396,16 +535,34 @@ def owner_of(w: Checks, slm: Value) -> Value:
     return owner
 
 
-def _merged_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
+def _with_other_bytes(w: Checks, old: Value, new: Value, kept: Value, slm: Value) -> Value:
+    """The cell after a store: it still records other programs' stores of other bytes."""
+    result, plain = w.variable(kept), ~(old | new).has(ATOMIC.full)
+    others = (old & ~new).has(BYTES.full) & (GROUP.extract(old) != GROUP.extract(new))
+    with w.when(others & ~slm & plain):
+        result.value = w.call(s.JOIN, w["ctx"], old, new, 1)
+    return result.value
+
+
+def _merged_read(w: Checks, old: Value, new: Value, unordered: Value) -> Value:
     """The cell after a read: all reads since the last write that are not ordered before it."""
-    merged = w.variable(new)
-    with w.when(GROUP.extract(old) == GROUP.extract(new)):
-        merged.value = joined_in_group(w, old, new)
-    with w.otherwise(), w.when(_conflict(w, old, new, slm, 0, reads=w.term(1, I1))):
-        merged.value = cells.SEVERAL_OWNERS
-        with w.when((Memory(w, w["block"])[Entry.SYNC] != 0) | (list_of(w, old) != 0)):
-            merged.value = w.call(s.JOIN, w["ctx"], old, new)
-    return merged.value
+    group = GROUP.extract(old) == GROUP.extract(new)
+    warp = WARP.extract(old) == WARP.extract(new)
+    scalar = PHASE.extract(new) == PHASE.most
+    joined = joined_in_group(w, old, new)
+    # a scalar load conflicts with no other subgroup, but the loads before it may
+    phase = w.select(scalar, old & PHASE.full, joined & PHASE.full)
+    kept = w.variable(joined & ~PHASE.full | phase)
+    across = unordered & ~group
+    with w.when(across):
+        kept.value = (old | new) & BYTES.full | cells.SEVERAL_OWNERS
+    differs = (old ^ new).has(BYTES.full)
+    followed = (Memory(w, w["block"])[Entry.SYNC] != 0) | differs | (list_of(w, old) != 0)
+    once = warp & (PHASE.extract(old) == PHASE.extract(new))
+    apart = group & differs & ~once & (unordered | warp | scalar | (old & PHASE.full == PHASE.full))
+    with w.when(across & followed | apart):
+        kept.value = w.call(s.JOIN, w["ctx"], old, new, 0)
+    return w.select(group & (warp | scalar) | unordered | apart, kept.value, new)
 
 
 def _first_use(w: Checks, slm: Value, writes: Value, result: Variable) -> None:

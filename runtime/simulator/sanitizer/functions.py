@@ -27,6 +27,7 @@ Body = Callable[..., Value | None]
 _BODIES: dict[Routine, Body] = {
     state.ACQUIRE: acquired.acquire,
     state.BARRIER: checks.barrier,
+    state.CHANGE: checks.change,
     state.CLASH: checks.clash,
     state.COLLISION: checks.collision,
     state.FENCE: sync.fence,
@@ -105,9 +106,9 @@ def _function(name: str, *numbers: int) -> list[Function]:
         return write(state.check_elements(width, count, *(known or (state.ANY, state.ANY))),
                      partial(lanes.check_elements, count=count), known)
     if name == "parts":
-        count, number, writes = numbers
-        return write(state.record_parts(count, number, bool(writes)),
-                     partial(parts.record, writes=bool(writes)))
+        (count, number), (writes, asks) = numbers[:2], map(bool, numbers[2:])
+        return write(state.record_parts(count, number, writes, asks),
+                     partial(parts.record, writes=writes, asks=asks))
     if name == "block":
         return write(state.check_block(*(numbers[1:] or (state.ANY,))), checks.block, numbers)
     if name in _LANE_FUNCTIONS:

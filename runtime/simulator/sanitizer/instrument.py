@@ -20,7 +20,7 @@ from triton_xe.runtime.simulator.analysis.shapes import Table, gep_steps
 from triton_xe.runtime.simulator.context import Context
 from triton_xe.runtime.simulator.rewrites.element_accesses import access_parts
 from triton_xe.runtime.simulator.sanitizer import state as checks
-from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, SHARED, Instrumentation
+from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     MOST_VALUES,
     NOWHERE,
@@ -76,13 +76,7 @@ def guarded(
         return _moved(w, i, position, in_map(w, pointer, plan.entry(w.source.function, operand), t))
     is_scalar = isinstance(pointer, Uniform) and kind == 0
     kind |= Kind.SLM if operand.type.space == 3 else Kind.SCALAR if is_scalar else 0
-    size = t.scalar.size if mask is not None and mask.type.lanes > 1 else t.size
-    size = min(size & -size, align or size)
-    entry = SEARCHED
-    if kind & Kind.SLM:
-        plan.note_size(SHARED, size)
-    else:
-        entry = _argument(w, i, plan, operand, kind, size)
+    entry = SEARCHED if kind & Kind.SLM else _argument(w, i, plan, operand, kind)
     if isinstance(pointer, Uniform) and kind & Kind.WRITE and mask is not None and (
             mask.type.lanes > 1):
         pointer = Wide(w.b.wide(pointer), pointer.type)
@@ -92,11 +86,10 @@ def guarded(
 
 
 def _argument(
-    w: Widener, i: Instruction, plan: Instrumentation, address: Operand, kind: int, size: int
+    w: Widener, i: Instruction, plan: Instrumentation, address: Operand, kind: int
 ) -> int:
     """The argument whose memory an access is to, noted for reports; `SEARCHED` if unknown."""
-    writes, reads = _does(kind)
-    entry = plan.entry(w.source.function, address, writes=writes, reads=reads, size=size)
+    entry = plan.entry(w.source.function, address, **_does(kind))
     if entry == SEARCHED:
         plan.through[site(w, i)[2]] = _table_of(w, plan, address)
     else:
@@ -129,9 +122,10 @@ def _table_of(w: Widener, plan: Instrumentation, address: Operand) -> int:
     return SEARCHED
 
 
-def _does(kind: int) -> tuple[bool, bool]:
-    """True if an access writes, and true if it reads."""
-    return bool(kind & Kind.WRITE), not kind & Kind.WRITE or bool(kind & Kind.ATOMIC)
+def _does(kind: int) -> dict[str, bool]:
+    """Reads and writes of an access, for `Instrumentation.entry`."""
+    return {"writes": bool(kind & Kind.WRITE),
+            "reads": not kind & Kind.WRITE or bool(kind & Kind.ATOMIC)}
 
 
 def _seen(w: Widener, i: Instruction, kind: int) -> Operand | None:
@@ -499,10 +493,9 @@ def guarded_surface(
     plan, b = w.kernel.plan, w.b
     if plan is None or plan.trace:
         return arguments
-    element, (writes, reads) = arguments.bits // 8, _does(kind)
-    entry = plan.entry(
-        w.source.function, i.operands[0], writes=writes, reads=reads, size=element)
+    entry = plan.entry(w.source.function, i.operands[0], **_does(kind))
     plan.through_argument[i.line] = entry
+    element = arguments.bits // 8
     row_bytes = element * arguments.tile_width * arguments.blocks
     if i.shadow:
         return _surface_in_map(w, arguments, entry, row_bytes)

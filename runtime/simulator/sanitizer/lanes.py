@@ -10,19 +10,25 @@ from triton_xe.runtime.simulator.sanitizer import phases
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
+    BYTES,
+    PHASE,
     WARP,
 )
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of, unfenced_barriers
 from triton_xe.runtime.simulator.sanitizer.parts import (
-    Cells,
+    Dwords,
+    Elements,
     can_record_whole,
     distinct,
     earlier,
+    fill_dwords,
     flags_of,
+    in_memory,
     is_list,
     left_over,
     merged_read,
     of_group,
+    of_subgroup,
     ordered,
     smallest,
 )
@@ -149,7 +155,7 @@ def replay(w: Checks, *arguments: Value) -> Value:
     """Record a valid access of shared memory in the cells."""
     slm, good = w.flag(Kind.SLM), w.variable(1, I1)
     block = w.block(w.state[Word.SLM_ENTRY])
-    _record_in_cells(w, block, owner_of(w, slm), slm, good, w["mask"])
+    _record_scattered(w, block, owner_of(w, slm), slm, good, w["mask"])
     return good.value
 
 
@@ -177,10 +183,10 @@ def _inside(w: Checks, block: Memory) -> Value:
 
 
 def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
-    """Compare with the cells and record the access: by chunks if possible, else by grains."""
+    """Compare with the cells and record the access: by chunks if possible, else by dwords."""
     owner, rest = owner_of(w, slm), w.variable(w["mask"].bits)
     if not can_record_whole(w):
-        _record_in_cells(w, block, owner, slm, good, w["mask"])
+        _record_scattered(w, block, owner, slm, good, w["mask"])
         return
     nbytes, count = w["size"].operand.integer_value() or 0, w["mask"].type.count
     least, crosses = count // 2 + 1, phases.may_cross(w, nbytes)
@@ -201,7 +207,7 @@ def _record(w: Checks, block: Memory, slm: Value, good: Variable) -> None:
         with w.when(window):
             flags.value = flags_of(w, block, chunks, w["mask"])
         mask = _lanes_of(rest.value, count)
-        _record_in_cells(w, block, owner, slm, good, mask, flags.value)
+        _record_scattered(w, block, owner, slm, good, mask, flags.value)
 
 
 def _lanes_of(bits: Value, count: int) -> Value:
@@ -213,7 +219,7 @@ def _lanes_of(bits: Value, count: int) -> Value:
 
 
 def _is_window(w: Checks, block: Memory, nbytes: int, *, crosses: bool) -> Value:
-    """True if the chunks from that of lane 0 on have all accesses, and no cells of grains."""
+    """True if the chunks from that of lane 0 on have all accesses, and no cells of dwords."""
     addresses, mask = w["addresses"], w["mask"]
     first = addresses[0] >> CHUNK_BITS
     most = min(WINDOW, (1 + crosses) * mask.type.count)
@@ -224,23 +230,70 @@ def _is_window(w: Checks, block: Memory, nbytes: int, *, crosses: bool) -> Value
     return near & ~flags.has(sum(BEGUN << 8 * k for k in range(most)))
 
 
-def _record_in_cells(
+def _record_scattered(
     w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value,
     flags: Value | None = None,
 ) -> None:
-    """Compare and record an access in the cells of its grains.
+    """Compare and record an access in cells of elements, or of dwords where there are none.
 
     `flags` are those of the lanes' chunks, if they are known.
     """
-    size, grain, nbytes = w["size"], block[Entry.GRAIN], w["size"].operand.integer_value()
-    inside, part = w["addresses"] - (block[Entry.LOW] & -4), (w.term(1, I64) << grain) - 1
-    good.value = (((inside | size) & part == 0) | ~mask).every()
+    nbytes = w["size"].operand.integer_value()
+    if nbytes is None or nbytes > 4 or flags is None:
+        _record_in_dwords(w, block, owner, slm, good, mask)
+        return
+    left = mask
+    if nbytes < 4:
+        left = _record_elements(w, block, nbytes, owner, good, mask, flags)
+    with w.when(good.value & (left.bits != 0)):
+        _record_in_dwords(w, block, owner, slm, good, left, flags)
+
+
+def _record_elements(
+    w: Checks, block: Memory, nbytes: int, owner: Value, good: Variable, mask: Value, flags: Value
+) -> Value:
+    """Compare and record accesses of elements with cells of their own; return the lanes without."""
+    addresses = w["addresses"]
+    bytes_ = w.term((1 << nbytes) - 1, I64) << (addresses & 3)
+    here, others = w.variable(w.term(0, mask.type)), w.variable(0, I1)
+    with w.when(((addresses & nbytes - 1 == 0) | ~mask).every()):
+        here.value, others.value = Elements.begun(w, block, flags, bytes_, mask)
+    with w.when(here.value.bits != 0):
+        elements = Elements(w, block, nbytes, here.value)
+        _compare_and_record(
+            w, block, elements, bytes_ | owner, owner, w.term(0, I1), good, others)
+    return mask & ~here.value
+
+
+def _record_in_dwords(
+    w: Checks, block: Memory, owner: Value, slm: Value, good: Variable, mask: Value,
+    flags: Value | None = None,
+) -> None:
+    """Compare and record an access in the cells of its dwords."""
+    size, nbytes = w["size"], w["size"].operand.integer_value()
+    whole, narrow = size >= 4, nbytes is not None and nbytes < 4
+    offsets = w["addresses"] - (block[Entry.LOW] & -4)
+    inner, index = offsets & 3, offsets >> 2
+    good.value = ((inner == 0) | ~mask).every() & ~size.has(3) | ~whole
+    count = w.select(whole, size >> 2, w.term(4, I64) // size)
+    part = (w.term(1, I64) << w.select(whole, 4, size)) - 1
+    full = whole | fill_dwords(mask, index, part << inner)
+    alone = _are_distinct(mask, index) if narrow else w.term(0, I1)
+    if narrow:
+        good.value = ((inner & size - 1 == 0) | ~mask).every()
+    once = full & ~whole | alone
     mine, others = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I8), w.variable(1, I1)
-    with w.range(0, w.select(good.value, size >> grain, 0)) as k:
-        cells = Cells(w, (inside >> grain) + k, mask)
+    with w.range(0, w.select(good.value, w.select(once, 1, count), 0)) as k:
+        shift = w.select(full, 0, k * size)
+        here = mask & ((inner == shift) | full | alone)
+        dwords = Dwords(w, index + w.select(whole, k, 0), here)
+        new = owner | w.select(full, 15, part << shift)
+        if narrow:
+            dwords.alone = alone
+            new = w.select(alone & ~full, part << inner | owner, new)
         with w.when(~slm):
-            others.value = cells.begin(block, mine, None if (nbytes or 8) > 4 else flags)
-        _compare_and_record(w, block, cells, owner, slm, good, others)
+            others.value = dwords.begin(block, mine, flags)
+        _compare_and_record(w, block, dwords, new, owner, slm, good, others)
 
 
 def _are_distinct(mask: Value, index: Value) -> Value:
@@ -254,12 +307,12 @@ def _are_distinct(mask: Value, index: Value) -> Value:
 
 
 def _compare_and_record(
-    w: Checks, block: Memory, cells: Cells, owner: Value, slm: Value, good: Variable,
+    w: Checks, block: Memory, cells: Dwords, new: Value, owner: Value, slm: Value, good: Variable,
     others: Variable,
 ) -> None:
     """Compare with the cells, unless nothing has accessed them yet, and record the access."""
     writes, none = w.flag(Kind.WRITE), w.term(0, vector(cells.active.type.count, I64))
-    written, read = block[Entry.WRITES], block[Entry.READS]
+    written, read = (cells.place(block, word) for word in (Entry.WRITES, Entry.READS))
     own_at, other_at = w.select(writes, written, read), w.select(writes, read, written)
     own, other = cells.load(own_at, I64), w.variable(none)
     if w.first_stores is not None:
@@ -267,79 +320,103 @@ def _compare_and_record(
     with w.when(others.value):
         other.value = cells.load(other_at, I64)
     with w.when(~slm & (own | other.value == 0).every()):
-        cells.store(none | owner, own_at)
+        cells.store(none | new, own_at)
     with w.otherwise():
         old = w.select(writes, own, other.value), w.select(writes, other.value, own)
-        _compare(w, block, cells, old, owner, slm, good)
+        _compare(w, block, cells, old, new, owner, slm, good)
     with w.when(good.value):
-        sites = w.select(writes, block[Entry.WRITE_SITES], block[Entry.READ_SITES])
+        sites = w.select(writes, cells.place(block, Entry.WRITE_SITES),
+                         cells.place(block, Entry.READ_SITES))
         cells.store(w.spread(w["site"], cells.active.type.count), sites)
 
 
 def _compare(
-    w: Checks, block: Memory, cells: Cells, old: tuple[Value, Value], owner: Value, slm: Value,
-    good: Variable,
+    w: Checks, block: Memory, cells: Dwords, old: tuple[Value, Value], new: Value, owner: Value,
+    slm: Value, good: Variable,
 ) -> None:
     """Compare with the last write and the reads in the cells; record the access if valid."""
     writes, idle = w.flag(Kind.WRITE), ~cells.active
     published, (old_write, old_read) = block[Entry.SYNC] != 0, old
     mixed = old_write & WARP.full == WARP.full
     after_write = ordered(w, old_write, owner, slm, unfenced_barriers(w, slm), ~mixed)
+    after_write |= _of_other_bytes(old_write, new, slm)
     after_read = ordered(w, old_read, owner, slm, w.term(0, I64), w.term(1, mixed.type))
+    written_after = after_read | _of_other_bytes(old_read, new, slm)
+    joined = _other_cells(cells, old_write, new, owner, slm)
+    after_write |= joined
+    written_after |= _other_cells(cells, old_read, new, owner, slm)
     # cells whose published releases an atomic may still acquire after the last write
     goes_on = (old_write == 0) | old_write.has(ATOMIC.full) | ~owner.has(ATOMIC.full)
-    plain = (after_write & (after_read | ~writes) & (goes_on | ~published) | idle).every()
+    plain = (after_write & (written_after | ~writes) & (goes_on | ~published) | idle).every()
     may_copy = writes & w.flag(Kind.KEPT) & (slm | (block[Entry.UNREAD] != 0))
     with w.when(~plain & may_copy):
-        copies = (of_group(old_write, owner) & ~mixed | ~slm) & _changing_nothing(w)
-        good.value &= ((after_write | copies) & after_read | idle).every()
+        copies = of_group(old_write, owner) & ~mixed | ~slm & _keeps_recording(
+            cells, old_write, new, writes)
+        copies &= _changing_nothing(w)
+        good.value &= ((after_write | copies) & written_after | idle).every()
     with w.when(~plain & ~may_copy):
-        _look_closer(w, cells, old, (after_write, after_read), owner, goes_on | ~published, good)
-    fresh = slm & ~(of_group(old_write, owner) | idle).every()
-    fine = good.value & _first_use(w, block, cells, fresh)
+        _look_closer(w, cells, old, (after_write, written_after), new, goes_on | ~published, good)
+    filled = of_group(old_write, owner) & (old_write & BYTES.full == BYTES.full)
+    fresh = slm & ~(filled | idle).every()
+    fine = good.value & _first_use(w, cells, new, fresh)
     good.value = fine
     with w.when(fine):
         with w.when(writes):
-            cells.store(w.spread(owner, idle.type.count), block[Entry.WRITES])
+            mine = (old_write ^ owner) & -16 == 0
+            stored = w.select(mine, old_write | new, new)
+            if cells.alone is not None:
+                joined |= _has_others(old_write, new, owner, slm) & cells.active
+            place = cells.place(block, Entry.WRITES)
+            cells.store(stored, place)
+            if cells.alone is not None:
+                with w.when(joined.bits != 0):
+                    _join(w, old_write, new, joined, cells.index, Memory(w, place.pointer()))
             # cells of shared memory that other work-groups left mean nothing
             gone = (old_read == 0) | ~of_group(old_read, owner) & slm
             with w.when(~(gone | idle).every()):
-                cells.store(w.term(0, old_read.type), block[Entry.READS])
+                rest = old_read & ~(new & BYTES.full)
+                place = cells.place(block, Entry.READS)
+                cells.store(w.select(rest.has(BYTES.full), rest, 0), place)
         with w.otherwise():
             before = after_read | earlier(old_read, owner)
-            merged = w.variable(merged_read(w, old_read, owner, before))
+            differs = (old_read ^ new).has(BYTES.full)
+            merged = w.variable(merged_read(w, old_read, new, owner, before))
             joins = _crossing(old_read, owner, after_read) & cells.active
-            joins &= published | is_list(old_read)
+            joins &= published | differs | is_list(old_read)
+            since = earlier(old_read, owner) & of_subgroup(old_read, owner)
+            apart = ~before | since | (old_read & PHASE.full == PHASE.full)
+            joins |= of_group(old_read, owner) & apart & differs & cells.active
             with w.when(joins.bits != 0):
-                with distinct(w, old_read, joins) as (reader, alike):
-                    one = w.call(s.MERGE, w["ctx"], block.base, reader, owner, w["kind"])
+                with distinct(w, old_read, new, joins) as (reader, mine, alike):
+                    one = w.call(s.MERGE, w["ctx"], block.base, reader, mine, w["kind"])
                     merged.value = w.select(alike, one, merged.value)
-            cells.store(merged.value, block[Entry.READS])
+            cells.store(merged.value, cells.place(block, Entry.READS))
 
 
 def _look_closer(
-    w: Checks, cells: Cells, old: Sequence[Value], after: Sequence[Value], owner: Value,
+    w: Checks, cells: Dwords, old: Sequence[Value], after: Sequence[Value], new: Value,
     goes_on: Value, good: Variable,
 ) -> None:
     """Test whether accesses in cells that are not plainly ordered have been acquired."""
     writes, active = w.flag(Kind.WRITE), cells.active
-    crossing = [_crossing(cell, owner, x) & active for cell, x in zip(old, after, strict=True)]
-    fine = (after[0] | crossing[0]) & (after[1] | crossing[1] | ~writes)
+    cross_write, cross_read = (
+        _crossing(cell, new, ordered) & active for cell, ordered in zip(old, after, strict=True))
+    fine = (after[0] | cross_write & _keeps_recording(cells, old[0], new, writes)) & (
+        after[1] | cross_read | ~writes)
     every = (fine & goes_on | ~active).every()
     good.value &= every
     with w.when(every):
-        for cell, which, read in ((old[0], crossing[0], 0), (old[1], crossing[1] & writes, 1)):
-            with distinct(w, cell, which) as (one, _):
-                good.value &= ~w.call(s.CLASH, w["ctx"], one, owner, w["kind"], read)
+        for cell, which, read in ((old[0], cross_write, 0), (old[1], cross_read & writes, 1)):
+            with distinct(w, cell, new, which) as (one, mine, _):
+                found = w.call(s.CLASH, w["ctx"], one, mine, w["kind"], read)
+                good.value &= ~found
 
 
-def _first_use(w: Checks, block: Memory, cells: Cells, fresh: Value) -> Value:
+def _first_use(w: Checks, cells: Dwords, new: Value, fresh: Value) -> Value:
     """Record the written bytes of shared memory; true if all bytes that are read were written."""
-    result, active, grain = w.variable(1, I1), cells.active, block[Entry.GRAIN]
-    first = cells.index << grain
-    ones = (w.term(1, I64) << (w.term(1, I64) << grain)) - 1
-    here = (w.spread(ones, active.type.count) << (first & 7)).to(I32)
-    places = ((first >> 3) + w.state[Word.SLM_KNOWN]).pointer()
+    result, active = w.variable(1, I1), cells.active
+    here = w.spread(new.to(I32) & BYTES.full, active.type.count) << (cells.index.to(I32) & 1) * 4
+    places = ((cells.index >> 1) + w.state[Word.SLM_KNOWN]).pointer()
     with w.chain(w.select(fresh & w.flag(Kind.WRITE), active.bits, 0)) as (rest, slot):
         k = rest.lowest()
         byte = Memory(w, places[k], I8)
@@ -349,6 +426,48 @@ def _first_use(w: Checks, block: Memory, cells: Cells, fresh: Value) -> Value:
         old = w.gather(I32, places, active)
         result.value = ((old & here == here) | ~active).every()
     return result.value
+
+
+# --- vector forms of the arithmetic of `checks` ---------------------------------------------------
+
+
+def _of_other_bytes(old: Value, new: Value, slm: Value) -> Value:
+    """Cells of this work-group's accesses of other bytes."""
+    return (old & new & BYTES.full == 0) & (of_group(old, new) | slm)
+
+
+def _other_cells(cells: Dwords, old: Value, new: Value, owner: Value, slm: Value) -> Value:
+    """Cells of other programs' accesses of other bytes, which remain recorded."""
+    if cells.alone is None:
+        return cells.active & ~cells.active
+    apart = ~(old & new).has(BYTES.full) & ~(old | new).has(ATOMIC.full) & (old != 0)
+    return apart & ~of_group(old, owner) & cells.active & ~slm & cells.alone
+
+
+def _keeps_recording(cells: Dwords, old: Value, new: Value, writes: Value) -> Value:
+    """Cells that can record both another program's store and a new one of some of its bytes.
+
+    For a load, all cells.
+    """
+    if cells.alone is None:
+        return (old & ~new & BYTES.full == 0) | ~writes
+    return (old & new).has(BYTES.full) | ~writes
+
+
+def _has_others(old: Value, new: Value, owner: Value, slm: Value) -> Value:
+    """Cells of other programs' stores of more bytes than a new one has."""
+    plain = ~(old | new).has(ATOMIC.full)
+    return (old & ~new).has(BYTES.full) & ~of_group(old, owner) & plain & ~slm
+
+
+def _join(
+    w: Checks, old: Value, new: Value, which: Value, index: Value, written: Memory
+) -> None:
+    """Make some cells record both stores."""
+    ones, mine, places = (in_memory(w, x) for x in (old, w.spread(new, old.type.count), index))
+    with w.chain(which.bits) as (rest, slot):
+        slot.value, k = rest & rest - 1, rest.lowest()
+        written[places[k]] = w.call(s.JOIN, w["ctx"], ones[k], mine[k], 1)
 
 
 def _changing_nothing(w: Checks) -> Value:

@@ -4,7 +4,7 @@ chunk.
 A chunk has up to `PARTS` of them for its stores, and for its loads: one per program and source
 location.  An access of all lanes covers a few consecutive chunks, its *window*, which are tested at
 once.  Possible conflicts, and accesses that would need one more cell, are left to the cells of
-grains.
+dwords.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from triton_xe.llvm.values import Memory, Value
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.cells import (
     ATOMIC,
+    BYTES,
     GROUP,
     LIST,
     PHASE,
@@ -40,6 +41,7 @@ from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     ALIKE,
     BEGUN,
+    BEGUN_OF,
     CHUNK_BITS,
     PART_FLAGS,
     PARTS,
@@ -51,6 +53,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 
 _UNROLLED = 4
 """Accesses of a window that are added in one step of a loop."""
+_FEW = 4
+"""Cells of each kind that are tested first, in chunks with more than two."""
 
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
@@ -95,22 +99,29 @@ def earlier(old: Value, owner: Value) -> Value:
     return of_group(old, owner) & (_age(old, owner) > 0)
 
 
-def merged_read(w: Checks, old: Value, owner: Value, before: Value) -> Value:
-    """The cell of reads `old` after one more; reads `before` it are forgotten.
+def merged_read(w: Checks, old: Value, new: Value, owner: Value, before: Value) -> Value:
+    """The cell of reads `old` after the read `new`; reads `before` it are forgotten.
 
     Reads of several subgroups, or of several work-groups, become a cell without a single owner.
     """
-    joined = w.select(of_group(old, owner), owner | WARP.full, SEVERAL_OWNERS)
-    return w.select(before | of_subgroup(old, owner), owner, joined)
+    mine, read = of_subgroup(old, owner), old & BYTES.full
+    several = read | new | WARP.full
+    groups = (old | new) & BYTES.full | SEVERAL_OWNERS
+    joined = w.select(of_group(old, owner), several, groups)
+    return w.select(before | mine, w.select(mine, read | new, new), joined)
 
 
 @contextmanager
-def distinct(w: Checks, cells: Value, which: Value) -> Iterator[tuple[Value, Value]]:
-    """Loop over distinct cells of some lanes: yield the cell, and its lanes."""
+def distinct(
+    w: Checks, cells: Value, new: Value, which: Value
+) -> Iterator[tuple[Value, Value, Value]]:
+    """Loop over distinct cells of some lanes: yield the cell, the new one, and the lanes."""
+    several = new.type != new.type.scalar
     with w.chain(which.bits) as (rest, slot):
-        one = cells[rest.lowest()]
-        alike = cells == one
-        yield one, alike & which
+        k = rest.lowest()
+        one, mine = cells[k], new[k] if several else new
+        alike = (cells == one) & (new == mine) if several else cells == one
+        yield one, mine, alike & which
         slot.value = rest & ~alike.bits
 
 
@@ -214,9 +225,10 @@ class _Part:
     """The cells with one number, for stores (0) or loads (1), of a window's chunks."""
 
     def __init__(
-        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, kind: int, number: int
+        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, kind: int, number: int,
+        *, asks: bool = False,
     ) -> None:
-        self.w, self.block, self.chunks, self.kind = w, block, chunks, kind
+        self.w, self.block, self.chunks, self.kind, self.asks = w, block, chunks, kind, asks
         self.count = flags.type.count
         self.words = Entry.LINE_WRITES + kind + number * s.LINE_WORDS
         self.flag = PART_FLAGS[number] << kind
@@ -245,19 +257,20 @@ class _Part:
     def compare(self, owner: Value, bytes_: Value) -> None:
         """Test whether it is of this subgroup, or of this program and before one more barrier.
 
-        Also test whether this program has acquired it, if it has some of the bytes.
+        With `asks`, also whether this program has acquired it, if it has some of the bytes.
         """
         w, no = self.w, self.w.term(0, I1)
         since = w.term(0, I64) if self.kind else unfenced_barriers(w, no)
         most = w.select(_age(self.cell, owner) > since, 1 << WARP.count, 1)
         self.in_order = (self.cell ^ owner) >> WARP.first < most
-        found = w.variable(self.in_order)
-        with w.when(w.unlikely(w.state[Word.ACQUIRED] != 0)):
-            asked = ~self.in_order & self.has(bytes_) & ~of_group(self.cell, owner)
-            with distinct(w, self.cell, asked) as (one, alike):
-                clash = w.call(s.CLASH, w["ctx"], one, owner[0], w["kind"], self.kind)
-                found.value |= w.select(clash, 0, alike)
-        self.in_order = found.value
+        if self.asks:
+            found = w.variable(self.in_order)
+            with w.when(w.state[Word.ACQUIRED] != 0):
+                asked = ~self.in_order & self.has(bytes_) & ~of_group(self.cell, owner)
+                with distinct(w, self.cell, owner | BYTES.full, asked) as (one, mine, alike):
+                    clash = w.call(s.CLASH, w["ctx"], one, mine, w["kind"], self.kind)
+                    found.value |= w.select(clash, 0, alike)
+            self.in_order = found.value
 
     def is_same(self, cell: Value) -> Value:
         """True if it records accesses of the same program and source location."""
@@ -313,44 +326,65 @@ def record_parts(
 ) -> Value:
     """Record an access of some bytes of each chunk of a window; return the recorded chunks."""
     writes = bool(int(w["kind"].operand.integer_value() or 0) & Kind.WRITE)
-    check = s.record_parts(bytes_.type.count, first.type.lanes, writes)
-    return w.call(check, w["ctx"], w["site"], block.base, first, bytes_, owner)
+    access, result = (w["ctx"], w["site"], block.base, first, bytes_, owner), w.variable(0)
+    asks = w.unlikely(w.state[Word.ACQUIRED] != 0)
+    for chosen, which in ((True, asks), (False, ~asks)):
+        with w.when(which):
+            check = s.record_parts(bytes_.type.count, first.type.lanes, writes, chosen)
+            result.value = w.call(check, *access)
+    return result.value
 
 
 def record(
     w: Checks, ctx: Value, site: Value, block: Value, first: Value, bytes: Value, owner: Value,
-    writes: bool,
+    writes: bool, asks: bool,
 ) -> Value:
     """Record an access of some bytes of each chunk of a window; return the recorded chunks.
 
-    There may be several windows, in ascending order, whose accessed chunks are distinct.
+    There may be several windows, in ascending order, whose accessed chunks are distinct.  With
+    `asks`, the program may have acquired accesses of other programs.
     """
     entry, count = Memory(w, block), bytes.type.count
     w.arguments["kind"] = w.term(int(writes), I64)
     chunks = _Chunks(w, first, count)
     flags = chunks.load(entry[Entry.TOUCHED], I8)
     here = (bytes != 0) & ~flags.has(BEGUN)
-    recorded, beyond = w.variable(0), 3 * sum({*PART_FLAGS[1:]})
-    several = w.select(here, flags, 0).has(beyond).bits != 0
-    for present, which in ((1, ~several), (PARTS, several)):
+    recorded, some = w.variable(0), w.select(here, flags, 0)
+    more = some.has(3 * PART_FLAGS[2]).bits != 0
+    several = some.has(3 * PART_FLAGS[1]).bits != 0
+    most = w.variable(more)
+    with w.when(more):
+        most.value = _goes_beyond(w, entry, chunks, some)
+    for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
+                           (PARTS, most.value)):
         with w.when(which & (here.bits != 0)):
-            window = _Window(w, entry, chunks, flags, present, writes)
+            window = _Window(w, entry, chunks, flags, present, writes, asks=asks)
             recorded.value = window.record(here, bytes, w.spread(owner, count))
     return recorded.value
+
+
+def _goes_beyond(w: Checks, block: Memory, chunks: _Chunks, flags: Value) -> Value:
+    """True if some chunks have more than a few cells of a kind."""
+    found = w.term(0, vector(flags.type.count, I1))
+    for kind in (0, 1):
+        part = _Part(w, block, chunks, flags, kind, _FEW)
+        found |= part.is_there & (part.load().cell != 0)
+    return found.bits != 0
 
 
 class _Window:
     """Consecutive chunks, each with a limited number of cells of each kind."""
 
     def __init__(
-        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, present: int, writes: bool
+        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, present: int,
+        writes: bool, *, asks: bool,
     ) -> None:
         self.w, self.chunks, self.flags, self.writes = w, chunks, flags, writes
         self.touched = block[Entry.TOUCHED]
         own = 0 if writes else 1
         self.synchronises = block[Entry.SYNC] != 0
         self.own, self.others = (
-            [_Part(w, block, chunks, flags, kind, k) for k in range(present)]
+            [_Part(w, block, chunks, flags, kind, k, asks=asks) for k in range(present)]
             for kind in (own, 1 - own))
         for part in self.own:
             part.load().load_site()
@@ -411,23 +445,23 @@ class _Window:
         It is a cell that records the same program and source location, or one all of whose bytes
         the access overwrites.
         """
-        cells, recorded = [*self.own, *self.unused[:1]], free & ~free
+        cells, new, recorded = [*self.own, *self.unused[:1]], owner | BYTES.full, free & ~free
         for part in self.own:
-            part.is_new = free & part.is_same(owner) & ~recorded
+            part.is_new = free & part.is_same(new) & ~recorded
             recorded |= part.is_new
         for part in cells:
             only = free & (part.bytes & ~bytes_ == 0) & ~recorded
             part.is_new |= only
             recorded |= only
         for part in cells:
-            part.note_access(recorded, owner, bytes_)
+            part.note_access(recorded, new, bytes_)
         return recorded
 
     def join(self, shared: Value, bytes_: Value, owner: Value) -> Value:
         """Add a reader of its bytes to one of the cells; return the chunks for which one can."""
-        recorded = shared & ~shared
+        w, new, recorded = self.w, owner | BYTES.full, shared & ~shared
         for part in self.own:
-            merged = merged_read(self.w, part.cell, owner, part.in_order)
+            merged = merged_read(w, part.cell, new, owner, part.in_order)
             known = (part.bytes == bytes_) | (merged == part.cell) & (bytes_ & ~part.bytes == 0)
             joins = shared & ~recorded & known & ~part.in_order
             joins &= ~self.synchronises | of_group(part.cell, owner)
@@ -493,11 +527,29 @@ def flags_of(w: Checks, block: Memory, chunks: Value, active: Value) -> Value:
     return w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), active)
 
 
-class Cells:
-    """Cells of grains, one per active lane, by number."""
+def fill_dwords(mask: Value, index: Value, bytes_: Value) -> Value:
+    """True if each lane, with others at a power-of-two distance, fills its dword."""
+    lanes, w = mask.type.count, mask.w
+    found = w.select(mask, bytes_, 0)
+    for step in (1 << k for k in range(lanes.bit_length() - 1)):
+        across = [k ^ step for k in range(lanes)]
+        same = index == index.shuffled(None, across)
+        found |= w.select(same, found.shuffled(None, across), 0)
+    return ((found == BYTES.full) | ~mask).every()
+
+
+class Dwords:
+    """Cells of dwords, one per active lane, by number."""
+
+    alone: Value | None = None
+    """For parts of dwords: true if each has a dword to itself."""
 
     def __init__(self, w: Checks, index: Value, active: Value) -> None:
         self.w, self.index, self.active = w, index, active
+
+    def place(self, block: Memory, word: Entry) -> Value:
+        """Address of the cells, or sites, of all dwords."""
+        return block[word]
 
     def _at(self, base: Value, size: int) -> Value:
         return (self.index * size + base).pointer()
@@ -511,12 +563,12 @@ class Cells:
     def begin(self, block: Memory, mine: Value, flags: Value | None) -> Value:
         """Create cells for this kind of access; true if there are some of the other kind."""
         w = self.w
-        chunks = (self.index << block[Entry.GRAIN]) + (block[Entry.LOW] & -4) >> CHUNK_BITS
+        chunks = self.index * 4 + (block[Entry.LOW] & -4) >> CHUNK_BITS
         if flags is None:
             flags = flags_of(w, block, chunks, self.active)
         others = (flags.has(either(mine.to(I32) ^ BEGUN)) & self.active).bits != 0
         wanted = w.select(others, BEGUN, mine.to(I32))
-        missing = (flags & wanted != wanted) & self.active
+        missing = (flags & (wanted | s.OF_ELEMENTS) != wanted) & self.active
         with w.when(w.unlikely(missing.bits != 0)):
             numbers = in_memory(w, chunks)
             with w.chain(missing.bits) as (rest, slot):
@@ -525,6 +577,46 @@ class Cells:
         return others
 
 
+class Elements(Dwords):
+    """One cell per lane, for its element of less than a dword, in chunks that have such cells."""
+
+    def __init__(self, w: Checks, block: Memory, nbytes: int, active: Value) -> None:
+        addresses, most = w["addresses"], 1 << CHUNK_BITS
+        super().__init__(w, addresses - (block[Entry.LOW] & -4) >> 2, active)
+        self._numbers = (addresses & -most) + ((addresses & most - 1) >> nbytes - 1)
+
+    def place(self, block: Memory, word: Entry) -> Value:
+        return block[{Entry.WRITES: Entry.ELEMENT_WRITES,
+                      Entry.READS: Entry.ELEMENT_READS}.get(word, word)]
+
+    def _at(self, base: Value, size: int) -> Value:
+        # sites are those of dwords
+        return ((self._numbers if size == 8 else self.index) * size + base).pointer()
+
+    @staticmethod
+    def begun(
+        w: Checks, block: Memory, flags: Value, bytes_: Value, active: Value
+    ) -> tuple[Value, Value]:
+        """Create missing cells; return lanes with cells of elements, and if the other kind exists.
+
+        If lanes fill dwords together, the cells of dwords are used.
+        """
+        flag = s.elements_of(w["size"].operand.integer_value() or 0)
+        mine, chunks = w.select(w.flag(Kind.WRITE), *BEGUN_OF, I32), w["addresses"] >> CHUNK_BITS
+        others = (flags.has(either(mine ^ BEGUN)) & active).bits != 0
+        wanted = w.select(others, BEGUN, mine) | flag
+        there = w.variable((flags & (wanted | s.OF_ELEMENTS) == wanted) & active)
+        missing = active & ~there.value & (~flags.has(BEGUN) | flags.has(flag))
+        with w.when(w.unlikely(missing.bits != 0)):
+            numbers, full = in_memory(w, chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
+            with w.chain(w.select(full, 0, missing.bits)) as (rest, slot):
+                slot.value = rest & rest - 1
+                w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
+            # without memory for them, dwords have them
+            there.value |= missing & ~full & (block[Entry.ELEMENT_WRITES] != 0)
+        return there.value, others
+
+
 def either(kind: Value) -> Value:
-    """Flags of chunks that have cells of that kind: of each grain, or of the whole chunk."""
+    """Flags of chunks that have cells of that kind: of each dword, or one for all of them."""
     return kind * (1 + ALIKE)

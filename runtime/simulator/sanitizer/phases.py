@@ -29,6 +29,8 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 )
 
 _MOST = 1 << CHUNK_BITS
+_LEAST_APART, _MOST_APART = 4, 32
+"""Lanes that are tested at once, if each is in a chunk of its own."""
 _MOST_GATHERED = 16
 """Largest number of bytes of a lane whose bits are in 32 bits from a byte boundary on."""
 
@@ -139,38 +141,77 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
     fine, copies = w.variable(((inner + size <= _MOST) | ~mask).every()), w.variable(0, I1)
     mine = owner & (GROUP.full | PHASE.full | WARP.full)
     todo = w.variable(w.select(fine.value, mask.bits, 0))
+    if _LEAST_APART <= mask.type.count <= _MOST_APART:
+        with w.when(_are_distinct_chunks(w, chunks, todo.value, mask)):
+            alone, copy = _note_chunks(w, chunks, bytes_, mine, mask)
+            fine.value &= alone
+            copies.value = copy
+            todo.value = 0
     numbers = w.space(chunks.type)
     w.store(chunks, numbers)
     with w.chain(todo.value) as (rest, slot):
         chunk = Memory(w, numbers)[rest.lowest()]
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
-        alone, copy = _note_chunk(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
+        alone, copy = _note_chunks(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)
         fine.value &= alone
         copies.value |= copy
     return fine.value, copies.value
 
 
-def _note_chunk(w: Checks, chunk: Value, bytes_: Value, mine: Value) -> tuple[Value, Value]:
-    """Add an access of bytes of a chunk.
+def _are_distinct_chunks(w: Checks, chunks: Value, todo: Value, mask: Value) -> Value:
+    """True if several lanes are active, each in a chunk of its own."""
+    lanes = mask.type.count
+    numbers = w.select(mask, chunks.to(I32), Value(w, integers(I32, range(-lanes, 0))))
+
+    def same(step: int) -> Value:
+        return numbers == numbers.shuffled(None, [(k + step) % lanes for k in range(lanes)])
+
+    apart = w.variable((same(1).bits == 0) & (w.intrinsic("ctpop", todo).to(I32) >= _LEAST_APART))
+    with w.when(apart.value):
+        again = same(2)
+        for step in range(3, lanes // 2 + 1):
+            again |= same(step)
+        apart.value = again.bits == 0
+    return apart.value
+
+
+def _note_chunks(
+    w: Checks, chunks: Value, bytes_: Value, mine: Value, mask: Value | None = None
+) -> tuple[Value, Value]:
+    """Add an access of bytes of a chunk; with a mask, of a different chunk in each lane.
 
     Return true if it overlaps no other subgroup's in this phase, and what it reads is written.
     A store with known values may overlap other stores: then the second result is true.
     """
-    words, writes = w.state.follow(Word.SLM_CHUNKS).row(chunk, Chunk.WORDS), w.flag(Kind.WRITE)
-    at_known = w.state.follow(Word.SLM_KNOWN).address(chunk)
-    owner, known = words[Chunk.OWNER], w.load(I64, at_known)
+    words, writes = w.state.follow(Word.SLM_CHUNKS), w.flag(Kind.WRITE)
+    at_owner, at_written, at_read = (words.address(chunks * Chunk.WORDS + k)
+                                     for k in (Chunk.OWNER, Chunk.WRITTEN, Chunk.READ))
+    at_known = w.state.follow(Word.SLM_KNOWN).address(chunks)
+
+    def load(at: Value) -> Value:
+        return w.load(I64, at) if mask is None else w.gather(I64, at, mask)
+
+    def store(value: Value, at: Value) -> None:
+        if mask is None:
+            w.store(value, at)
+        else:
+            w.scatter(value, at, mask)
+
+    owner, known = load(at_owner), load(at_known)
     new = (owner ^ mine) & (GROUP.full | PHASE.full) != 0
     alone = new | (owner == mine)
-    written, read = (w.select(new, 0, words[word]) for word in (Chunk.WRITTEN, Chunk.READ))
+    written, read = (w.select(new, 0, load(at)) for at in (at_written, at_read))
     copies = (w.flag(Kind.KEPT) & writes) & bytes_.has(written) & ~bytes_.has(read) & ~alone
     meets = bytes_.has(w.select(writes, written | read, written)) & ~alone & ~copies
-    words[Chunk.OWNER] = w.select(alone, mine, mine | WARP.full)
-    words[Chunk.WRITTEN] = written | w.select(writes, bytes_, 0)
-    words[Chunk.READ] = read | w.select(writes, 0, bytes_)
+    store(w.select(alone, mine, mine | WARP.full), at_owner)
+    store(written | w.select(writes, bytes_, 0), at_written)
+    store(read | w.select(writes, 0, bytes_), at_read)
     with w.when(writes):
-        w.store(known | w.select(meets, 0, bytes_), at_known)
-    return ~meets & (writes | (bytes_ & ~known == 0)), copies
+        store(known | w.select(meets, 0, bytes_), at_known)
+    fine = ~meets & (writes | (bytes_ & ~known == 0))
+    return (fine, copies) if mask is None else (
+        (fine | ~mask).every(), (copies & mask).bits != 0)
 
 
 def any_of(w: Checks, bits: Value) -> Value:

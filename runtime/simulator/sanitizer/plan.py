@@ -13,8 +13,6 @@ from triton_xe.runtime.simulator.trace.tracing import Site
 
 SEARCHED = -1
 """Row of a block that is found by a search."""
-SHARED = -2
-"""Shared memory, in `Instrumentation.narrowest`."""
 
 
 Origins = frozenset[int]
@@ -115,11 +113,6 @@ class Instrumentation:
     read: set[int] = field(default_factory=set)
     """Arguments whose blocks the kernel may read."""
     reads_anywhere: bool = False
-    narrowest: dict[int, int] = field(default_factory=dict)
-    """Argument, or `SHARED` -> bytes of the narrowest access of its memory, at most 4.
-
-    `SEARCHED` stands for any argument.
-    """
     releases: bool = True
     """True if any fence or atomic of the kernel releases; otherwise its atomics order nothing."""
     synchronises: bool = False
@@ -141,13 +134,9 @@ class Instrumentation:
         return self.trace, self.finite, self.strict, self.undefined.suspects, sizes
 
     def entry(
-        self, function: Function, pointer: Operand, *, writes: bool = False, reads: bool = False,
-        size: int = 4,
+        self, function: Function, pointer: Operand, *, writes: bool = False, reads: bool = False
     ) -> int:
-        """The one argument that an address is computed from, or `SEARCHED`.
-
-        It notes the access, of multiples of `size` bytes.
-        """
+        """The one argument that an address is computed from, or `SEARCHED`; notes the access."""
         if function.name not in self.roots:
             self.roots[function.name] = pointer_roots(function)
         roots = self.roots[function.name].get(pointer.local or "", NOWHERE)
@@ -157,10 +146,4 @@ class Instrumentation:
         if reads:
             self.read |= roots
             self.reads_anywhere |= not roots
-        for k in roots or (SEARCHED,):
-            self.note_size(k, size)
         return next(iter(roots)) if len(roots) == 1 else SEARCHED
-
-    def note_size(self, argument: int, size: int) -> None:
-        """Note an access of multiples of `size` bytes of an argument's memory."""
-        self.narrowest[argument] = min(self.narrowest.get(argument, 4), size)

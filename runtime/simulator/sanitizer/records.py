@@ -1,8 +1,9 @@
 """Writer of functions on the state of a launch, and lists of cells with several accesses.
 
-A cell has room for one access.  Reads of several programs since the last write are a list of cells
-instead.  The cell then has the list's index in the bits of epoch and phase.  Memory that the same
-programs read shares its lists.
+A cell has room for one access.  Reads of several programs since the last write, and stores of
+several programs to different bytes of a dword, are a list of cells instead.  The cell then has the
+list's index in the bits of epoch and phase.  Dwords that the same programs access share their
+lists.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from triton_xe.llvm import I32, I64, constant, vector
+from triton_xe.llvm import I1, I32, I64, constant, vector
 from triton_xe.llvm.builder import Routine
 from triton_xe.llvm.values import Memory, Term, Value, Variable, Writer
 from triton_xe.runtime.simulator.context import Code, Context
@@ -157,35 +158,53 @@ def list_of(w: Checks, cell: Value) -> Value:
 
 
 def joined_in_group(w: Checks, old: Value, new: Value) -> Value:
-    """Cell of two reads of one program; atomic if both are.
+    """Cell of two readers of one work-group: bytes of both, atomic if both are."""
+    several = w.select((old ^ new).has(cells.WARP.full), cells.WARP.full, 0)
+    plain = new & ~cells.ATOMIC.full | old & cells.BYTES.full
+    return plain | old & new & cells.ATOMIC.full | several
 
-    Of reads before and after a barrier, the later one remains.  A scalar load conflicts with no
-    store of its program, but an earlier load may.
+
+def join(w: Checks, ctx: Value, old: Value, new: Value, writes: Value) -> Value:
+    """Cell of an access and earlier ones, of another program or of other bytes.
+
+    Stores (`writes`) are recorded separately by subgroup.  A list has each byte's last store, so
+    that it has at most four elements.  Loads of a program are recorded separately by phase, and by
+    subgroup if their bytes differ.
     """
-    scalar = cells.PHASE.extract(new) == cells.PHASE.most
-    one_phase, one_warp = (~(old ^ new).has(x.full) for x in (cells.PHASE, cells.WARP))
-    several = w.select(one_phase & ~one_warp, cells.WARP.full, 0)
-    earlier = old & ~cells.EPOCH.full | new & cells.EPOCH.full
-    both = w.select(scalar & ~one_phase, earlier, new) & ~cells.ATOMIC.full
-    both |= old & new & cells.ATOMIC.full | several
-    return w.select(one_phase | one_warp | scalar, both, new)
-
-
-def join(w: Checks, ctx: Value, old: Value, new: Value) -> Value:
-    """Cell of a read and earlier ones of other programs."""
     hashed = ((old * 0x9E3779B97F4A7C15) ^ new) * 0x9E3779B97F4A7C15 >> 56
     kept = w.state.follow(Word.JOINED).row(hashed, Joined.WORDS)
-    with w.when((kept[Joined.OLD] == old) & (kept[Joined.NEW] == new)):
+    same = (kept[Joined.OLD] == old) & (kept[Joined.NEW] == new)
+    with w.when(same & (kept[Joined.WRITES] == writes.to(I64))):
         w.ret(kept[Joined.MADE])
+
     listed = w.variable(list_of(w, old))
     with w.when(listed.value == 0):
         listed.value = _element(w, old, w.term(0, I32))
     first, following = w.pool.read(listed.value)
-    again = cells.GROUP.extract(first) == cells.GROUP.extract(new)
+    owner = w.select(writes, cells.WARP.first, cells.GROUP.first)
+    same = first >> owner == new >> owner
+    one_phase = cells.PHASE.extract(first) == cells.PHASE.extract(new)
+    alike = one_phase & (first >> cells.WARP.first == new >> cells.WARP.first)
+    apart = same & ~writes & ~alike & (~one_phase | (first ^ new).has(cells.BYTES.full))
+    again = same & ~apart
+    with w.when(apart):
+        listed.value = _without_replaced(w, listed.value, new)
     cell = w.select(again, joined_in_group(w, first, new), new)
-    index = _element(w, cell, w.select(again, following, listed.value))
-    result = index.to(I64) << cells.LIST.first | cells.SEVERAL_OWNERS
-    for word, value in ((Joined.OLD, old), (Joined.NEW, new), (Joined.MADE, result)):
+    others = w.variable(w.select(again, following, listed.value))
+    with w.when(writes & (old & new & ~w.select(again, first, 0)).has(cells.BYTES.full)):
+        rest = w.variable(0, I32)
+        with w.chain(others.value) as (one, slot):
+            earlier, slot.value = w.pool.read(one)
+            left = earlier & ~(cell & cells.BYTES.full)
+            with w.when(left.has(cells.BYTES.full)):
+                rest.value = _element(w, left, rest.value)
+        with w.when(rest.value == 0):
+            w.ret(cell)
+        others.value = rest.value
+    index = _element(w, cell, others.value).to(I64) << cells.LIST.first
+    result = index | cells.SEVERAL_OWNERS | (old | new) & cells.BYTES.full
+    for word, value in ((Joined.OLD, old), (Joined.NEW, new), (Joined.MADE, result),
+                        (Joined.WRITES, writes)):
         kept[word] = value
     return result
 
@@ -195,3 +214,23 @@ def _element(w: Checks, cell: Value, following: Value) -> Value:
     return w.pool.new({Reader.LOW: cell.to(I32), Reader.HIGH: (cell >> 32).to(I32),
                        Reader.NEXT: following})
 
+
+def _without_replaced(w: Checks, listed: Value, new: Value) -> Value:
+    """A list of loads, without earlier ones of the same bytes by the subgroup of a new one.
+
+    A scalar load does not replace others, because it conflicts with no store of its program.
+    """
+    end, going = w.variable(listed), w.variable(1, I1)
+    with w.loop(lambda: going.value):
+        cell, following = w.pool.read(end.value)
+        own = cells.GROUP.extract(cell) == cells.GROUP.extract(new)
+        end.value = w.select(own, following, end.value)
+        going.value = own & (following != 0)
+    rest, one = w.variable(end.value), w.variable(listed)
+    with w.loop(lambda: one.value != end.value):
+        cell, one.value = w.pool.read(one.value)
+        scalar = [cells.PHASE.extract(x) == cells.PHASE.most for x in (cell, new)]
+        replaced = ((cell ^ new) >> cells.WARP.first == 0) & (scalar[0] | ~scalar[1])
+        with w.when(~replaced | (cell & ~new).has(cells.BYTES.full)):
+            rest.value = _element(w, cell, rest.value)
+    return rest.value

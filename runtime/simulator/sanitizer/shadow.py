@@ -23,7 +23,7 @@ from triton_xe.runtime.simulator.run.tensors import Tensor
 from triton_xe.runtime.simulator.sanitizer import cells
 from triton_xe.runtime.simulator.sanitizer import state as checks
 from triton_xe.runtime.simulator.sanitizer.clocks import EPOCHS, PHASES, SPARE, WARPS, Clock
-from triton_xe.runtime.simulator.sanitizer.plan import SEARCHED, SHARED, Instrumentation
+from triton_xe.runtime.simulator.sanitizer.plan import Instrumentation
 from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
     FIELDS,
@@ -46,7 +46,7 @@ from triton_xe.runtime.simulator.trace.library import RECORD_WORDS
 from triton_xe.runtime.simulator.trace.tracing import MOST_RECORDS
 
 CELL_BYTES = 8, 8, 4, 4, 4
-"""Bytes of a grain's cells and sites, and of a dword's list: `Entry.WRITES` to `Entry.SYNC`."""
+"""Bytes of a dword's cells, sites and list: `Entry.WRITES` to `Entry.SYNC`."""
 LINE_BYTES = 8, 8, 4, 4, 8, 8
 """Bytes of a chunk's cells: `Entry.LINE_WRITES` and following."""
 _LINE_SIZES = np.array(PARTS * LINE_BYTES, np.int64)
@@ -59,8 +59,8 @@ SPARE_BYTES = 1 << 29
 _HUGE_PAGE = 1 << 21
 """Bytes of a large page of Linux.  Cells of scattered accesses are in many small ones."""
 MOST_SEARCHED = 4096
-MOST_RECORDS_OF_RELEASES = 1 << 25
-"""Largest number of records of releases (1 GiB)."""
+RECORDS, MOST_RECORDS_OF_RELEASES = 1 << 14, 1 << 25
+"""Records of releases at the start of a launch, and the largest number of them (1 GiB)."""
 SPARE_RECORDS = 1 << 13
 """Records reserved for the access that exhausts the others: two per dword, for 16 KiB."""
 MOST_GROUPS = cells.SEVERAL_GROUPS - 2
@@ -73,7 +73,7 @@ After each search that finds fewer than `MOST_LEFT` clocks, or most in use, the 
 """
 MOST_LEFT = 1 << 16
 Words = NDArray[np.int64]
-_Shadow = tuple[tuple[int, ...], tuple[int, int, int], Words, int]
+_Shadow = tuple[tuple[int, ...], tuple[int, int, int], Words]
 Scalar = TypeVar("Scalar", bound=np.generic)
 lock = ForkLock()
 """Serialises sanitized launches."""
@@ -190,6 +190,17 @@ _arenas: list[Arena] = []
 """Arenas of launches that have ended."""
 spare_clocks: list[Words] = []
 """Clock memory of the last launch."""
+_spare_records: list[NDArray[np.int32]] = []
+"""Record memory of the last launch."""
+
+
+def _records(count: int) -> NDArray[np.int32]:
+    """Memory for at least `count` records; the first ones are zero, the rest is uninitialised."""
+    kept = _spare_records.pop() if _spare_records else None
+    if kept is None or not count <= len(kept) // FIELDS <= MOST_RECORDS_OF_RELEASES:
+        kept = _aligned(np.empty(count * FIELDS + 16, np.int32))[: count * FIELDS]
+    kept[:FIELDS] = 0
+    return kept
 
 
 class LaunchState:
@@ -217,14 +228,16 @@ class LaunchState:
         self._keep: list[NDArray[np.generic]] = []
         self._borrowed: list[_Memory] = []
         self._shadows: dict[Block, _Shadow] = {}
+        self._elements: dict[Block, tuple[int, int]] = {}
+        self._whole: dict[int, Block] = {}
         self._maps: dict[Block, int] = {}
         self._has_maps = memory.has_maps()
+        self._records: NDArray[np.int32] = np.zeros(0, np.int32)
         self._lists: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
         """Published lists of each block, by dword, in pages; and flags of used pages."""
         self.pointers = {k: int(v) for k, (t, v) in enumerate(zip(kinds, values, strict=True))
                          if t == "ptr"}
         found = {k: memory.find(pointer) for k, pointer in self.pointers.items()}
-        self._found = found
         written, self._read = (
             {b for k in some if (b := found.get(k)) is not None}
             for some in (plan.written, plan.read))
@@ -268,9 +281,7 @@ class LaunchState:
             words[Word.SLM_SHADOW] = self._array(self.shadow_bytes)
             words[Word.ORIGINS] = self._array(8 * math.prod(self._origins_shape))
         if slm_bytes:
-            grain = self.table[self.count, Entry.GRAIN] = self._grain(SHARED)
-            self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(
-                slm_bytes >> grain)
+            self.table[self.count, Entry.WRITES:Entry.READ_SITES + 1] = self._cells(slm_bytes)
         return np.array(words, np.int64)
 
     @property
@@ -390,13 +401,14 @@ class LaunchState:
         if self.words[Word.CLOCKED] and self.words[Word.CLOCKS_LEFT] < SPARE:
             self.free_clocks()
             return
-        words, used = self.words, int(self.words[Word.RECORDS_USED])
-        count = 2 * (int(words[Word.RECORDS_ROOM]) + SPARE_RECORDS)
+        old = self._records
+        count = max(2 * len(old) // FIELDS, RECORDS)
         if count > MOST_RECORDS_OF_RELEASES:
             return
-        start = self._borrow(4 * FIELDS * count)
-        ctypes.memmove(start, int(words[Word.RECORDS]), 4 * FIELDS * used)
-        words[Word.RECORDS], words[Word.RECORDS_ROOM] = start, count - SPARE_RECORDS
+        self._records = _records(count)
+        self._records[: len(old)] = old
+        self.words[Word.RECORDS] = _address(self._records)
+        self.words[Word.RECORDS_ROOM] = len(self._records) // FIELDS - SPARE_RECORDS
 
     def _borrow(self, nbytes: int) -> int:
         """Address of uninitialised memory until the launch ends."""
@@ -404,22 +416,17 @@ class LaunchState:
         self._borrowed.append(memory)
         return memory.address
 
-    def _cells(self, grains: int) -> tuple[int, ...]:
+    def _cells(self, slm_bytes: int) -> tuple[int, ...]:
         """Addresses of the zeroed cells and sites of shared memory: writes, reads, their sites."""
-        count = grains + 15 & -8
+        count = -(-(slm_bytes // 4 + 2) // 8) * 8
         start = self._borrow(24 * count)
         ctypes.memset(start, 0, 16 * count)
         return tuple(start + at * count for at in (0, 8, 16, 20))
 
-    def _grain(self, *arguments: int) -> int:
-        """Binary logarithm of the bytes of the narrowest access of these arguments' memory."""
-        return min(self.plan.narrowest.get(k, 4) for k in arguments).bit_length() - 1
-
     def _shadow_of(self, block: Block) -> _Shadow:
         """Allocate shadow memory of a block; generated code initializes it chunk by chunk.
 
-        Return the words of the block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on, and
-        `GRAIN`.
+        Return the words of the block's entry from `WRITES`, `TOUCHED` and `LINE_WRITES` on.
         """
         nbytes, first = block.high - block.low, block.low >> CHUNK_BITS
         chunks = (nbytes >> CHUNK_BITS) + 2
@@ -430,17 +437,31 @@ class LaunchState:
             self._lists.append((lists, pages))
             releases = _address(lists)
             published = _address(pages) - (releases >> LIST_PAGE_BITS)
-        grain = self._grain(SEARCHED, *(k for k, b in self._found.items() if b == block))
-        spare = 1 << CHUNK_BITS - grain
-        count = (nbytes >> grain) + 2 * spare + 15 & -8
+        spare = (1 << CHUNK_BITS) // 4
+        dwords = nbytes // 4 + 2 + 2 * spare + 7 & -8
         line_count = chunks + 2 * SPARE_CHUNKS + 7 & -8
-        start = self._borrow(24 * count + PARTS * sum(LINE_BYTES) * line_count)
-        cells = tuple(start + at * count + size * spare
+        start = self._borrow(24 * dwords + PARTS * sum(LINE_BYTES) * line_count)
+        cells = tuple(start + at * dwords + size * spare
                       for at, size in zip((0, 8, 16, 20), CELL_BYTES, strict=False))
-        lines = _line_offsets(line_count, first) + (start + 24 * count)
+        lines = _line_offsets(line_count, first) + (start + 24 * dwords)
         touched, form = self._array(chunks + 2 * 64) + 64 - first, self._array(8 * 2)
         ctypes.c_int64.from_address(form).value = (block.high - 1 >> CHUNK_BITS) - first + 1
-        return (*cells, releases), (touched, published, form), lines, grain
+        return (*cells, releases), (touched, published, form), lines
+
+    def allocate_elements(self, row: int) -> None:
+        """Allocate the cells of the elements of a block, if there is enough memory."""
+        block = self._whole[row]
+        first, last = block.low >> CHUNK_BITS, block.high >> CHUNK_BITS
+        nbytes = last + 1 - first << CHUNK_BITS + 3
+        try:
+            start = self._borrow(2 * nbytes)
+        except MemoryError:
+            return
+        low = start - (first << CHUNK_BITS + 3)
+        self._elements[block] = low, low + nbytes
+        for k, whole in self._whole.items():
+            if whole == block:
+                self.table[k, Entry.ELEMENT_WRITES:Entry.WORDS] = low, low + nbytes
 
     def close(self) -> None:
         """Keep the shadow memory for the next launch."""
@@ -452,6 +473,8 @@ class LaunchState:
         words = self.words
         if words[Word.CLOCKS] and self._count * words[Word.CLOCK_WORDS] <= CLOCK_BYTES // 8:
             spare_clocks[:] = [self._clocks]
+        if 0 < self._records.nbytes <= SPARE_BYTES:
+            _spare_records[:] = [self._records]
 
     def _enter(self, row: int, block: Block, *, tracked: bool) -> None:
         """Write the table's row of a block, with shadow memory if its accesses are tracked."""
@@ -461,12 +484,14 @@ class LaunchState:
         if tracked and self.track:
             if block not in self._shadows:
                 self._shadows[block] = self._shadow_of(block)
-            (*cells, lists), flags, lines, grain = self._shadows[block]
-            first = (part.low & -4) - (block.low & -4)
-            starts = (*(at + size * (first >> grain)
-                        for at, size in zip(cells, CELL_BYTES, strict=False)),
-                      lists and lists + first)
-            self.table[row, Entry.LINE_WRITES:] = *lines, grain
+            cells, flags, lines = self._shadows[block]
+            first = (part.low >> 2) - (block.low >> 2)
+            starts = tuple(at and at + size * first
+                           for at, size in zip(cells, CELL_BYTES, strict=True))
+            self.table[row, Entry.LINE_WRITES:Entry.ELEMENT_WRITES] = lines
+            if block in self._elements:
+                self.table[row, Entry.ELEMENT_WRITES:] = self._elements[block]
+            self._whole[row] = block
             unread = not (self.plan.reads_anywhere or self.plan.strict or self.plan.synchronises
                           or block in self._read)
         self.table[row, :Entry.LINE_WRITES] = (
@@ -531,6 +556,11 @@ def _on_full() -> None:
         _current.make_room()
 
 
+def _on_elements(entry: int) -> None:
+    if _current is not None:
+        _current.allocate_elements((entry - int(_current.words[Word.TABLE])) // (8 * Entry.WORDS))
+
+
 def _on_turns() -> None:
     if _current is not None:
         _current.take_turns()
@@ -565,7 +595,7 @@ def prepare() -> tuple[object, ...]:
     """Define the symbols by which generated code calls back; return the objects to keep."""
     made = {checks.MISS: _MISS(_on_miss), checks.ROOM: _ROOM(_on_full),
             checks.NOTE: _NOTE(_on_fault), checks.TURNS: _ROOM(_on_turns),
-            checks.BIND: _BIND(_bind)}
+            checks.ELEMENTS: _NOTE(_on_elements), checks.BIND: _BIND(_bind)}
     for routine, callback in made.items():
         llvm.add_symbol(routine.symbol, ctypes.cast(callback, ctypes.c_void_p).value)
     return tuple(made.values())

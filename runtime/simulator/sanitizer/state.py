@@ -189,9 +189,13 @@ class Entry(IntEnum):
     """Bytes of the chunk that they record, a bit for each."""
     LINE_READ_BYTES = 17
     """The words of `PARTS` - 1 more such cells follow the six words of the first ones."""
-    GRAIN = 36
-    """Binary logarithm of the bytes that each cell of `WRITES` and `READS` is for."""
-    WORDS = 37
+    ELEMENT_WRITES = 60
+    """Cells of elements that are smaller than a dword, see `checks`; 0 if not allocated yet.
+
+    It is the offset from eight times the address of a chunk to the address of its first cell.
+    """
+    ELEMENT_READS = 61
+    WORDS = 62
 
 
 class Form(IntEnum):
@@ -203,7 +207,7 @@ class Form(IntEnum):
     """Flags of the chunks that have some."""
 
 
-PARTS, LINE_WORDS = 4, 6
+PARTS, LINE_WORDS = 8, 6
 """Cells of a chunk that may each record some of its bytes, for each kind of access; and their words
 in an entry."""
 LIST_PAGE_BITS = 12
@@ -219,14 +223,27 @@ MOST_VALUES = 4096
 """Largest number of bytes of all lanes' values of one store."""
 CHUNK_BITS = 6
 BEGUN_OF = 1, 2
-"""Flags for writes and reads: each grain of a chunk has a cell of its own."""
+"""Flags for writes and reads: each dword of a chunk has a cell of its own."""
 BEGUN = sum(BEGUN_OF)
 ALIKE = 4
-"""Factor of these flags: one cell records all bytes, or some, of the chunk."""
+"""Factor of these flags: one cell records all dwords, or some bytes, of the chunk."""
 PART_FLAGS = ALIKE, 16, *(64,) * (PARTS - 2)
 """Factors of these flags: which cells for parts of chunks exist."""
+OF_HALVES, OF_BYTES = 64, 128
+"""Flags of chunks in which each element of two bytes, or each byte, has a cell of its own."""
+OF_ELEMENTS = OF_HALVES | OF_BYTES
 WINDOW = 8
 """Largest number of consecutive chunks, of an access of all lanes, that are tested at once."""
+
+
+def elements_of(nbytes: int) -> int:
+    """Flag of chunks with cells for elements of that many bytes; 0 for dwords."""
+    return {1: OF_BYTES, 2: OF_HALVES}.get(nbytes, 0)
+
+
+def line_of(word: Entry) -> Entry:
+    """The word for whole chunks that corresponds to a word for dwords."""
+    return Entry(word + Entry.LINE_WRITES - Entry.WRITES)
 
 
 class Chunk(IntEnum):
@@ -280,6 +297,7 @@ class Joined(IntEnum):
     OLD = 0
     NEW = 1
     MADE = 2
+    WRITES = 3
     WORDS = 4
 
 
@@ -428,7 +446,8 @@ REPLAY, REPLAY_ONE = (
 TRACK = routine("track", I1, **_SITE, lane=I32, block=PTR, **_TAIL)
 FIND = routine("find", I64, address=I64)
 REPORT = routine("report", I1, **_ACCESS, code=I64, other=I64, other_site=I64, other_writes=I64)
-TOUCH = routine("touch", VOID, block=PTR, chunk=I64, wanted=I32)
+TOUCH, CHANGE = (routine(name, VOID, block=PTR, chunk=I64, wanted=I32)
+                 for name in ("touch", "change"))
 MARK = routine("mark", VOID, block=PTR, address=I64, size=I64)
 FRESH = routine("fresh", I1, block=PTR, address=I64, size=I64)
 NOTE_LANES = routine("note_lanes", I1, block=PTR, addresses=PTR, mask=I64, size=I64, kind=I64)
@@ -436,7 +455,7 @@ SURFACE_Y = routine("surface_y", I32, row=I64, base=I64, w1=I32, h1=I32, p1=I32,
                     row_bytes=I64, rows=I64)
 CLASH = routine("clash", I1, old=I64, new=I64, kind=I64, read=I1)
 MERGE = routine("merge", I64, block=PTR, old=I64, new=I64, kind=I64)
-JOIN = routine("join", I64, old=I64, new=I64)
+JOIN = routine("join", I64, old=I64, new=I64, writes=I1)
 FENCE = routine("fence", VOID, sg=I32, scope=I32, semantics=I32)
 BARRIER = routine("barrier", VOID, sg=I32, semantics=I32)
 SYNC = routine("sync", VOID, sg=I32, semantics=I32, address=I64, what=I32)
@@ -453,11 +472,11 @@ NON_FINITE = routine("non_finite", VOID, **_SITE, bad=I64)
 UNDEFINED = routine("undefined", VOID, **_SITE, bad=I64, use=I64, at=I64)
 
 
-def record_parts(count: int, number: int, writes: bool) -> Routine:
+def record_parts(count: int, number: int, writes: bool, asks: bool) -> Routine:
     """Records a store, or load, of some bytes of `count` chunks: `number` windows of equal size."""
     first = I64 if number == 1 else vector(number, I64)
-    return routine("parts", I64, count, number, int(writes), site=I32, block=PTR, first=first,
-                   bytes=vector(count, I64), owner=I64)
+    return routine("parts", I64, count, number, int(writes), int(asks), site=I32, block=PTR,
+                   first=first, bytes=vector(count, I64), owner=I64)
 
 
 def check_elements(lanes: int, count: int, size: int, kind: Operand | int) -> Routine:
@@ -508,6 +527,8 @@ MISS = Routine("xe_san_miss", I64, (("address", I64),))
 """Host function: index of a new entry for the block that contains an address, or -1."""
 ROOM = Routine("xe_san_room", VOID, ())
 """Host function: make room for more records, if possible."""
+ELEMENTS = Routine("xe_san_elements", VOID, (("entry", I64),))
+"""Host function: allocate the cells of a block's elements, if possible."""
 TURNS = Routine("xe_san_turns", VOID, ())
 """Host function: switch to clocks, if there may be clocks."""
 NOTE = Routine("xe_san_note", VOID, (("error", I64),))

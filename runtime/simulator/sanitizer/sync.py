@@ -44,6 +44,7 @@ from triton_xe.runtime.simulator.sanitizer.acquired import (
     hold,
     is_acquired,
     knows_all,
+    visited_soon,
     warp_bit,
 )
 from triton_xe.runtime.simulator.sanitizer.records import Checks
@@ -387,7 +388,7 @@ def _acquire_records(w: Checks) -> None:
     own = w.state[Word.READ_OWN] != 0
     some = (w.state[Word.PENDING] != 0) | (w.state[Word.READ_END] != 0)
     news = own | ~knows_all(w, w.state[Word.FLOOR])
-    with w.when(some & news):
+    with w.when(some & news), visited_soon(w):
         _end_range(w)
         count_acquisition(w, own)
         with w.chain(w.index(Word.PENDING)) as (item, slot):

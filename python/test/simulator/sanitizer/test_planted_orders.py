@@ -208,7 +208,7 @@ def test_more_releases_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -
     out = zeros(256, dtype=I32)
     histogram[(64,)](x.to("xpu"), out, 256, "acq_rel")
     assert torch.equal(out.cpu(), x.bincount(minlength=256).int())
-    monkeypatch.setattr(shadow, "MOST_RECORDS_OF_RELEASES", 2 * shadow.SPARE_RECORDS)
+    monkeypatch.setattr(shadow, "MOST_RECORDS_OF_RELEASES", shadow.RECORDS)
     with pytest.raises(SimulatorTrap, match="more than the checks can follow"):
         histogram[(64,)](x.to("xpu"), out, 256, "acq_rel")
     histogram[(64,)](x.to("xpu"), out, 256, "relaxed")
