@@ -11,7 +11,7 @@ point where it yielded to others (see `turns`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from triton_xe import llvm as ir
@@ -21,6 +21,7 @@ from triton_xe.hardware.target import Target
 from triton_xe.llvm.printer import print_module
 from triton_xe.llvm.records import Function, undefined_calls
 from triton_xe.llvm.solver import reached
+from triton_xe.llvm.types import I32, I64
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
 from triton_xe.runtime.simulator.analysis.guards import part_of
 from triton_xe.runtime.simulator.analysis.in_step import in_step
@@ -30,7 +31,6 @@ from triton_xe.runtime.simulator.analysis.kernel_sizes import (
     find_kernel,
 )
 from triton_xe.runtime.simulator.analysis.observers import observers
-from triton_xe.runtime.simulator.analysis.shapes import ShapeAnalysis
 from triton_xe.runtime.simulator.analysis.waits import after_waits, takes, waits
 from triton_xe.runtime.simulator.host_kernel import ENTRY, WHOLE, Form, HostKernel, Part, Purpose
 from triton_xe.runtime.simulator.pieces.costs import HostCosts
@@ -43,12 +43,7 @@ from triton_xe.runtime.simulator.rewrites.hidden_addresses import hidden_address
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.inside_bounds import inside_bounds
 from triton_xe.runtime.simulator.rewrites.inside_loops import inside_loops
-from triton_xe.runtime.simulator.rewrites.known_arguments import (
-    mask_arguments,
-    with_arguments,
-    with_choice,
-    with_masks,
-)
+from triton_xe.runtime.simulator.rewrites.known_arguments import for_arguments
 from triton_xe.runtime.simulator.rewrites.late_loads import late_loads
 from triton_xe.runtime.simulator.rewrites.loops_over_subgroups import loops_over_subgroups
 from triton_xe.runtime.simulator.rewrites.merge_halves import merge_halves
@@ -68,6 +63,7 @@ from triton_xe.runtime.simulator.widen.function import STOP_LABEL, FunctionWrite
 from triton_xe.runtime.simulator.widen.host_function import SG
 from triton_xe.runtime.simulator.widen.lane_atomics import releases
 from triton_xe.runtime.simulator.widen.lane_helpers import lane_helper
+from triton_xe.runtime.simulator.widen.values import Uniform, Value
 
 # --- passes on a kernel ---------------------------------------------------------------------------
 
@@ -209,18 +205,6 @@ def schedule_subgroups(kernel: Kernel) -> None:
     kernel.schedule = Schedule(turns, steps, bool(barriers) and steps is None)
 
 
-def specialize_arguments(kernel: Kernel) -> None:
-    """Add a version for the arguments of an earlier launch to a kernel that runs in step."""
-    lanes, all_subgroups = kernel.sizes.lanes, range(kernel.sizes.sub_groups)
-    if kernel.schedule.in_step is not None:
-        shapes = ShapeAnalysis(kernel.module, lanes, all_subgroups)
-        kernel.known = mask_arguments(kernel.entry, kernel.form.arguments, shapes)
-    if kernel.known:
-        special = with_arguments(kernel.entry, kernel.known)
-        shapes = ShapeAnalysis(ir.Module({special.name: special}), lanes, all_subgroups)
-        kernel.functions[special.name] = with_masks(special, shapes)
-
-
 def widen(kernel: Kernel) -> None:
     """Write the host functions, which run all lanes of a subgroup at once."""
     host = kernel.host
@@ -229,12 +213,20 @@ def widen(kernel: Kernel) -> None:
     writers = {name: FunctionWriter(kernel, f) for name, f in kernel.bodies.items()}
     host.functions = [writers[name].write() if name in writers else _lane_helper(kernel, f)
                       for name, f in kernel.functions.items()]
-    if kernel.known:
-        general, special = (w.w.b.function for w in writers.values() if w.function.is_kernel)
-        rest = [f for f in host.functions if f not in (general, special)]
-        host.functions = [*rest, *with_choice(kernel.entry, kernel.known, general, special)]
-    needs_memory = any(w.needs_shared_memory for w in writers.values() if w.function.is_kernel)
-    host.slm_bytes = kernel.slm.nbytes if needs_memory else 0
+    entry = writers[kernel.name]
+    host.integers = _integers(kernel, entry.w.values)
+    host.slm_bytes = kernel.slm.nbytes if entry.needs_shared_memory else 0
+
+
+def _integers(kernel: Kernel, values: Mapping[str, Value]) -> dict[str, int]:
+    """Arguments that are integers, by the name of the host's value, as signed numbers."""
+    found = {}
+    for (name, t), given in zip(kernel.entry.parameters, kernel.form.arguments, strict=False):
+        value = values[name]
+        if t in (I32, I64) and isinstance(value, Uniform):
+            half = 1 << t.bits - 1
+            found[value.value.text] = (given + half) % (2 * half) - half
+    return found
 
 
 def _lane_helper(kernel: Kernel, function: Function) -> Function:
@@ -264,6 +256,15 @@ def keep_across_barriers(kernel: Kernel) -> None:
     """Keep LLVM from recomputing vectors after each barrier."""
     if kernel.schedule.is_coroutine and ENTRY not in kernel.host.large:
         kernel.host.rewrite(lambda f: [frozen_across_barriers(f) if f.name == ENTRY else f])
+
+
+def specialize_arguments(kernel: Kernel) -> None:
+    """Add a version for the arguments of an earlier launch to a kernel that runs in step."""
+    steps, given = kernel.schedule.in_step, kernel.host.integers
+    if steps is not None and given:
+        each = kernel.sizes.sub_groups if steps.in_loops else 1
+        kernel.host.rewrite(lambda f: for_arguments(f, given, sg=SG.text, sub_groups=each)
+                            if f.name == ENTRY else [f])
 
 
 def loop_over_subgroups(kernel: Kernel) -> None:
@@ -330,10 +331,10 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (CHECK, observe_joined),
     (CHECK, find_batches),
     (ALL, schedule_subgroups),
-    (RUN, specialize_arguments),
     (ALL, widen),
     (ALL, find_large),
     (ALL, keep_across_barriers),
+    (RUN, specialize_arguments),
     (RUN, loop_over_subgroups),
     (RUN, pin_results),
     (ALL, split_large),

@@ -70,6 +70,8 @@ class HostModule:
     constants: list[ir.Global] = field(default_factory=list)
     locations: dict[int, str] = field(default_factory=dict)
     """Line of the LLVM module -> source location, of instructions that may trap."""
+    integers: Mapping[str, int] = field(default_factory=dict)
+    """Integers for which an in-step kernel has a version, by the name of their loads."""
     slm_bytes: int = 0
     """Shared memory that some code loads from."""
     costs: HostCosts = field(init=False)
@@ -96,10 +98,7 @@ class Kernel:
     is_interleaved: bool = False
     """True if programs wait for others, take items, or are shuffled."""
     schedule: Schedule = Schedule()
-    known: Mapping[str, int] = field(default_factory=dict)
-    """Arguments for which an in-step kernel has a version, with their values."""
     host: HostModule = field(default_factory=HostModule)
-    _shapes_in: dict[int, ShapeAnalysis] = field(default_factory=dict)
 
     @property
     def plan(self) -> Instrumentation | None:
@@ -131,13 +130,6 @@ class Kernel:
     def shapes(self) -> ShapeAnalysis:
         """Shapes of the values that are widened, in any subgroup."""
         return ShapeAnalysis(self.module, self.sizes.lanes)
-
-    def shapes_in(self, sub_group: int) -> ShapeAnalysis:
-        """Shapes of the values that are widened, in one subgroup."""
-        if sub_group not in self._shapes_in:
-            self._shapes_in[sub_group] = ShapeAnalysis(
-                self.module, self.sizes.lanes, range(sub_group, sub_group + 1))
-        return self._shapes_in[sub_group]
 
     @cached_property
     def shapes_without_wraps(self) -> ShapeAnalysis:

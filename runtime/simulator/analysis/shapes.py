@@ -33,7 +33,6 @@ _BITS = {opencl.SUB_GROUP_ID: 0xFF, opencl.GROUP_ID: 0x7FFFFFFF}
 """Bits of ids that may be one."""
 
 
-
 @dataclass(frozen=True, eq=False)
 class Shape:
     """Shape of a value: a base, and a `table` (elements x lanes) of constants added to it.
@@ -110,18 +109,12 @@ def has_room(table: Table, bits: int, t: Type, *, signed: bool) -> bool:
 
 
 class ShapeAnalysis:
-    """Shapes of all values of a module's functions, in any subgroup, or in those given.
+    """Shapes of all values of a module's functions; of one subgroup, if its number is given."""
 
-    Several subgroups have their lanes one after another.
-    """
-
-    def __init__(self, module: Module, lanes: int, sub_groups: range | None = None) -> None:
+    def __init__(self, module: Module, lanes: int, sub_group: int | None = None) -> None:
         self.module = module
-        self.lanes = lanes * (1 if sub_groups is None else len(sub_groups))
-        self._lane = np.arange(self.lanes, dtype=np.int64)[None, :] % lanes
-        self._sub_group = None if sub_groups is None else np.repeat(
-            np.array(sub_groups, np.int64), lanes)[None, :]
-        """Number of the subgroup by lane, if it is known."""
+        self.lanes = lanes
+        self.sub_group = sub_group
         self.values: dict[str, dict[str, Shape]] = {name: {} for name in module.functions}
         self.users = {name: Facts(f).users for name, f in module.functions.items()}
         self.arguments: dict[str, list[Shape | None]] = {
@@ -224,11 +217,11 @@ class ShapeAnalysis:
             return None
         known = find(callee)
         if known is opencl.LANE_ID:
-            return Shape(False, self._lane, 0)
+            return Shape(False, np.arange(self.lanes, dtype=np.int64)[None, :], 0)
         if known is opencl.LOCAL_ID:
             return self._local_id(i)
-        if known is opencl.SUB_GROUP_ID and self._sub_group is not None:
-            return Shape(False, self._sub_group, 0)
+        if known is opencl.SUB_GROUP_ID and self.sub_group is not None:
+            return Shape(False, np.full((1, self.lanes), self.sub_group, np.int64), 0)
         if known in _BITS:
             return Shape(True, None, _BITS[known])
         if known.uniformity in (Uniformity.GROUP, Uniformity.SUBGROUP):
@@ -245,10 +238,11 @@ class ShapeAnalysis:
         """Shape of a work-item's number in its group, which counts up along the lanes in x."""
         if i.operands[0].integer_value() != 0:
             return UNIFORM
-        if self._sub_group is not None:
-            lanes = int(self._lane[0, -1]) + 1
-            return Shape(False, self._sub_group * lanes + self._lane, 0)
-        return tabled(self._lane, 0xFFFF & ~(self.lanes - 1), i.type)
+        if self.sub_group is not None:
+            first = self.sub_group * self.lanes
+            return Shape(False, first + np.arange(self.lanes, dtype=np.int64)[None, :], 0)
+        base = 0xFFFF & ~(self.lanes - 1)
+        return tabled(np.arange(self.lanes, dtype=np.int64)[None, :], base, i.type)
 
     def _internal_call(self, target: Function, shapes: list[Shape]) -> Shape | None:
         """Merge shapes of arguments into those of parameters; return that of the result, if known.
@@ -417,7 +411,7 @@ def _binary(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
         if (bits_a | bits_b) & (_or_bits(ta, t) | _or_bits(tb, t)):
             return _bits_by_constant(op, ta, bits_a, _const_of(b), t) or _all_uniform(shapes)
         return tabled(normalise(ta | tb if op == "or" else ta ^ tb, t), bits_a | bits_b, t)
-    if op in ("and", "mul") and _const_of(a) is not None:
+    if op in ("and", "mul") and a.same_in_all_lanes:
         (ta, bits_a), b = (tb, bits_b), a
     constant = _const_of(b)
     if constant is None:
@@ -458,8 +452,6 @@ def _by_constant(
         if bits & _or_bits(table, t):
             return _all_uniform(shapes)
         return tabled(normalise(table & constant, t), bits & constant, t)
-    if op == "mul" and constant.bit_count() == 1 and constant > 0:
-        op, constant = "shl", constant.bit_length() - 1
     if op == "shl" and 0 <= constant < t.scalar.bits:
         return _sum(table << constant, bits << constant & mask_of(t), t, exact)
     if op == "mul":
@@ -635,9 +627,7 @@ def _insert(i: Instruction, shapes: list[Shape], lanes: int) -> Shape:
     index = i.operands[2].integer_value()
     if index is None:
         return _all_uniform(shapes)
-    vector = shapes[0]
-    if i.operands[0].is_undefined:
-        vector = Shape(False, np.zeros((i.type.lanes, lanes), np.int64), 0)
+    vector = Shape(False, None, 0) if i.operands[0].is_undefined else shapes[0]
     (table, row), bits = _pieces(i.operands[:2], [vector, shapes[1]], lanes)
     table = table.copy()
     table[index] = row[0]

@@ -68,8 +68,7 @@ class FunctionWriter:
         self.schedule = kernel.schedule if function.is_kernel else Schedule()
         """How subgroups run; a function that the kernel calls does not suspend them."""
         source = Source(function, Facts(function), kernel.shapes)
-        if self._equal is not None:
-            source = source.for_subgroup(0, kernel.shapes_in(0))
+        source = source if self._equal is None else source.for_subgroup(0)
         b = HostFunction(kernel.sizes.lanes)
         shared = None if self._equal is None else Shared(SharedImage(kernel.slm.nbytes))
         self.w = Widener(kernel, source, self._forms(source, b), b, Matrices(), shared)

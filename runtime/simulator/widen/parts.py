@@ -27,8 +27,9 @@ class Source:
     sg: Operand = SG
     """Number of the subgroup, which may be a constant."""
 
-    def for_subgroup(self, number: int, shapes: ShapeAnalysis) -> Source:
-        """The function as one subgroup runs it, with the shapes that values have there."""
+    def for_subgroup(self, number: int) -> Source:
+        """The function as one subgroup runs it."""
+        shapes = ShapeAnalysis(self.shapes.module, self.shapes.lanes, number)
         return replace(self, shapes=shapes, sg=constant(I32, number))
 
     @cached_property

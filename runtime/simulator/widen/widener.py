@@ -61,8 +61,8 @@ class Widener:
 
     def for_subgroup(self, number: int) -> Widener:
         """A widener of another subgroup, which writes the same host function."""
-        source = self.source.for_subgroup(number, self.kernel.shapes_in(number))
-        return replace(self, source=source, values=dict(self.values), stored=[])
+        return replace(self, source=self.source.for_subgroup(number),
+                       values=dict(self.values), stored=[])
 
     def fail(self, why: str) -> NoReturn:
         raise UnsupportedError(f"the simulator cannot run {self.where(self.current)}: {why}")
