@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from triton_xe.llvm import I1, I32, I64, PTR, VOID, Function, Type, integer, vector
+from triton_xe.llvm import I1, I32, I64, PTR, VOID, Function, Type, constant, integer, vector
 from triton_xe.llvm.builder import Parameter, Routine
+from triton_xe.llvm.records import ASSEMBLY
 from triton_xe.llvm.values import Memory, Value, Writer
 from triton_xe.runtime.simulator.library import names
 from triton_xe.runtime.simulator.library.parts import joined
@@ -45,6 +46,8 @@ def shuffle(host: HostCpu, bits: int, lanes: int) -> list[Function]:
 
 
 _INLINED = "nounwind alwaysinline"
+_HIDDEN = f'{ASSEMBLY} "", "=r,0"'
+"""Returns its operand, which LLVM does not know then."""
 
 
 @cache
@@ -110,4 +113,20 @@ def masked_access(flat: Type, lanes: int, *, is_load: bool) -> Function:
             [at.operand, mask.operand, value.operand], aligns=(align, 0, 0))))[0]
     w.b.call(f"llvm.masked.store.{flat.mangled}.p0", VOID,
              [value.operand, at.operand, mask.operand], aligns=(0, align, 0))
+    return w.finish()[0]
+
+
+@cache
+def store_where(flat: Type) -> Function:
+    """A function, to be inlined, that stores the elements of a vector whose mask is true.
+
+    LLVM does not know its mask.  If a known mask has one element, LLVM 22.1 stores all bytes of the
+    integer from which the element is truncated.  Only hosts with AVX-512 truncate in stores.
+    """
+    w = Writer(Routine(symbol("store_where", flat.mangled), VOID, (
+        ("at", PTR), ("mask", vector(flat.count, I1)), ("value", flat))), _INLINED, internal=True)
+    true = w.wrap(w.b.call(_HIDDEN, I32, [constant(I32, 1)])).to(I1)
+    mask = w["mask"] & w.spread(true, flat.count)
+    w.b.call(f"llvm.masked.store.{flat.mangled}.p0", VOID,
+             [w["value"].operand, w["at"].operand, mask.operand], aligns=(0, flat.scalar.size, 0))
     return w.finish()[0]

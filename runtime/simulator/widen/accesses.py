@@ -238,8 +238,7 @@ def _runs_stored(
         if inside is None:
             w.b.store(part, start, align=scalar.size)
         else:
-            w.b.call(f"llvm.masked.store.{part.type.mangled}.p0", VOID,
-                     [part, start, _of_lanes(w, inside, own, n)], aligns=(0, scalar.size, 0))
+            _masked_store(w, part, start, _of_lanes(w, inside, own, n))
     return True
 
 
@@ -380,8 +379,17 @@ def store_value(
         made = library.masked_access(x.type, lanes.type.count, is_load=False)
         _inlined(w, made, where, w.b.lane_bits(lanes), x)
     else:
-        w.b.call(f"llvm.masked.store.{x.type.mangled}.p0", VOID,
-                 [x, where, _for_elements(w, mask, lanes, n)], aligns=(0, align, 0))
+        _masked_store(w, x, where, _for_elements(w, mask, lanes, n))
+
+
+def _masked_store(w: Widener, x: Operand, where: Operand, mask: Operand) -> None:
+    """Store the elements of a vector whose mask is true."""
+    scalar = x.type.scalar
+    if host_cpu().has_mask_registers and scalar.kind == "int" and scalar.bits < 64:
+        _inlined(w, library.store_where(x.type), where, w.b.lane_bits(mask), x)
+    else:
+        w.b.call(f"llvm.masked.store.{x.type.mangled}.p0", VOID, [x, where, mask],
+                 aligns=(0, scalar.size, 0))
 
 
 def _uniform_store(w: Widener, pointer: Uniform, value: Value, mask: Value | None) -> None:
