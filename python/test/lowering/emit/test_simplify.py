@@ -1,4 +1,4 @@
-"""What simplify-llvm and narrow-vectors write, and that no result changes."""
+"""Rules of simplify-llvm, and narrow-vectors: the code that they write, which computes the same."""
 
 import numpy as np
 import pytest
