@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from triton_xe import llvm as ir
@@ -42,8 +41,7 @@ class _Use(NamedTuple):
         return self.phi.labels[self.number]
 
 
-@dataclass(frozen=True)
-class _Branches:
+class _Branches(NamedTuple):
     """The blocks from which control comes to each block, and goes to."""
 
     after: dict[str, list[str]]

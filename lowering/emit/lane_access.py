@@ -10,7 +10,7 @@ separately.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_xe import llvm as ir
 from triton_xe.hardware.block_2d import cache_code
@@ -37,8 +37,7 @@ from triton_xe.lowering.emit.writer import Writer
 DEFAULT = "default"
 
 
-@dataclass(frozen=True)
-class CachePolicy:
+class CachePolicy(NamedTuple):
     """Cache policy of an access; compilers may not move or merge a `volatile` one."""
 
     name: str = DEFAULT
@@ -186,8 +185,7 @@ def _helper_name(verb: str, where: Where, kind: ir.Type, policy: str) -> str:
     return f"{verb}_{suffix(str(kind))}_p{where[0].type.space}_{policy.replace('.', '_')}"
 
 
-@dataclass(frozen=True)
-class LaneAccess:
+class LaneAccess(NamedTuple):
     """One access of every lane: where, under which condition, which registers it moves."""
 
     where: Where

@@ -13,7 +13,7 @@ taken from the LLVM IR for its own targets.  Other versions must give the same b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -34,8 +34,7 @@ from triton_xe.lowering.rewriting import replace_by
 A = 14940041
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """Bits of a float, and those of its mantissa without the leading one."""
 
     bits: int

@@ -16,9 +16,8 @@ product uses, in the whole function: both are spellings of one layout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -57,8 +56,7 @@ from triton_xe.lowering.rewriting import all_of, replace_by, values_below
 PREFIX = "xe."
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A call of an Intel operation, as inline assembly."""
 
     op: InlineAsmOp

@@ -15,8 +15,8 @@ few swaps cross warps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1, i64
@@ -61,8 +61,7 @@ def swap_pairs(function: FuncOp, scope: Scope) -> None:
         _keep_in_warps(function, scope.lanes, scope.warps)
 
 
-@dataclass(frozen=True)
-class _Fold:
+class _Fold(NamedTuple):
     """Fold by `kind` of each pair along a dim, with the result in both positions."""
 
     kind: type[Operation]

@@ -8,8 +8,7 @@ Eight fields of four bits are in a word, two in a byte.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
@@ -41,8 +40,7 @@ TIMES = {32: 8, 8: 2}
 LANES, COLUMN_BITS = 16, 3
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """Along dimension `axis`, each `times` consecutive elements are equal."""
 
     axis: int
@@ -50,7 +48,7 @@ class Runs:
 
     def before_expansion(self, op: ExpandDimsOp) -> Runs:
         """These runs in the operand of an operation that inserts another dimension."""
-        return replace(self, axis=self.axis - (op.axis.value.data < self.axis))
+        return self._replace(axis=self.axis - (op.axis.value.data < self.axis))
 
 
 def joined(value: SSAValue) -> SSAValue | None:

@@ -6,7 +6,7 @@ copy become blocks, or none, because mixing blocks and gathers needs an exchange
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -21,8 +21,7 @@ from triton_xe.lowering.layouts.rematerialize import is_cheap, is_volatile
 from triton_xe.lowering.uses import can_follow
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A load of a copy; `transposed` if the store transposes it."""
 
     op: LoadOp | BlockLoadOp

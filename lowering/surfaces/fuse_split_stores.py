@@ -11,7 +11,7 @@ The stored values, and the order of other stores, stay the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -41,8 +41,7 @@ from triton_xe.lowering.surfaces.surfaces import Surface, surface_access
 from triton_xe.plan import Refusal
 
 
-@dataclass(frozen=True)
-class Halves:
+class Halves(NamedTuple):
     """A split tile and the stores of its halves; `steps` lead from a half to its store."""
 
     whole: SSAValue

@@ -84,8 +84,7 @@ _PASS_THROUGH = (
 _ZERO = Poly({})
 
 
-@dataclass(frozen=True)
-class Motion:
+class Motion(NamedTuple):
     """A coordinate in a loop: start + step * iteration; not used for a position that jumps."""
 
     start: Poly
@@ -296,8 +295,7 @@ def _sites(roles: dict[LoadOp, Role], choice: _Choice) -> list[Site]:
     return sites
 
 
-@dataclass(frozen=True)
-class _Choice:
+class _Choice(NamedTuple):
     """Decides which loads become 2D messages."""
 
     scope: Scope

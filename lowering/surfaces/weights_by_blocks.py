@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, TensorType, UnitAttr
@@ -60,8 +60,7 @@ from triton_xe.lowering.rewriting import all_of, extend_for, last_of, locate, re
 from triton_xe.plan import Refusal, SurfaceFacts, plan_block_load
 
 
-@dataclass(frozen=True)
-class _Weights:
+class _Weights(NamedTuple):
     """A load of weights for an operand; `runs` are equal elements of the load or its result."""
 
     load: LoadOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
@@ -43,8 +43,7 @@ class Needs:
     kinds: dict[Kind, None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Rectangle:
+class Rectangle(NamedTuple):
     """Adjacent operands that one plan moves."""
 
     rows: Span

@@ -105,7 +105,7 @@ class TileOperand:
         """The instruction for a block of rows of A or C."""
         if self.operand == "b":
             return self.shape
-        return replace(self.shape, repeat_count=self.row_cuts[row].size)
+        return self.shape._replace(repeat_count=self.row_cuts[row].size)
 
     def fragment_at(self, row: int) -> Fragment:
         """One work-item's part of an operand in a block of rows."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
@@ -70,8 +71,7 @@ class Fragment:
         return max(1, self.registers // self.packed)
 
 
-@dataclass(frozen=True)
-class DpasShape:
+class DpasShape(NamedTuple):
     """M, N and K of one DPAS, which determine the layout of its operands.
 
     >>> DpasShape(8, 16, 16).fragment("a", 16)

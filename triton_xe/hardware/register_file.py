@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from triton_xe.errors import out_of_resources
 from triton_xe.hardware.block_2d import has_offsets
@@ -101,8 +101,7 @@ class Need(Enum):
     LARGE = "large"
 
 
-@dataclass(frozen=True)
-class RegisterFile:
+class RegisterFile(NamedTuple):
     """Registers per thread; None is the small file, or the large one if code for that spills less.
 
     For Xe3, Intel's compiler chooses the number itself if it is None.

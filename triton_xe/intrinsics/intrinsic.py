@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from triton_xe.errors import LegalityError
 from triton_xe.hardware.target import Target
@@ -73,8 +73,7 @@ class Family(Enum):
     UNKNOWN = "anything"
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """An argument: its name and type, and flags for constants and for values equal in all lanes."""
 
     name: str

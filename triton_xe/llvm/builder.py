@@ -18,7 +18,7 @@ every element of a vector).  Everything is appended to `b.block`; `start(label)`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_xe.llvm.records import (
     Block,
@@ -72,8 +72,7 @@ def _cast(opcode: str) -> Callable[[Builder, Operand, Type], Operand]:
     return lambda b, x, t: b.cast(opcode, x, t)
 
 
-@dataclass(frozen=True)
-class Routine:
+class Routine(NamedTuple):
     """Symbol, result and parameters of a function that generated code calls.
 
     Lane masks are passed as an integer, because as a vector they would take a byte each on the

@@ -21,22 +21,20 @@ l.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.lane_shuffles import independent_registers
 
 
-@dataclass(frozen=True)
-class LaneStep:
+class LaneStep(NamedTuple):
     """One lane bit, as the mask of the xor that flips it."""
 
     mask: int
     transposes: bool
 
 
-@dataclass(frozen=True)
-class LaneReduction:
+class LaneReduction(NamedTuple):
     """The steps; `rows` values per lane are reduced to values in `layout` (without the axis)."""
 
     steps: tuple[LaneStep, ...]

@@ -21,8 +21,8 @@ A transpose of 16 registers and 16 lanes therefore takes 16 shuffles instead of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from triton_xe.errors import LayoutError
 from triton_xe.layout import f2
@@ -32,8 +32,7 @@ Columns = tuple[int, ...]
 SLOT_DIMS = ("register", "lane", "warp", "block")
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """Slot of the source that each slot of the result reads: columns per bit of register, lane and
     warp.
     """
@@ -48,8 +47,7 @@ class Route:
     """Number of registers of the source."""
 
 
-@dataclass(frozen=True)
-class Swap:
+class Swap(NamedTuple):
     """Registers q and q ^ `registers` are exchanged in the lanes whose condition is odd.
 
     The condition of lane l in warp w is the number of ones in l & `lanes` plus those in
@@ -64,8 +62,7 @@ class Swap:
         return bool(((lane & self.lanes).bit_count() + (warp & self.warps).bit_count()) & 1)
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """Register `result` in lane l is register `source` of lane (lane map of l) ^ `lane_xor`.
 
     With `choices`, the source register also depends on the lane: it is xored with the
@@ -77,8 +74,7 @@ class Round:
     lane_xor: int
 
 
-@dataclass(frozen=True)
-class LaneShuffle:
+class LaneShuffle(NamedTuple):
     """The three steps of this module's header; rounds with the same source are done once.
 
     `lane_columns` and `warp_columns` are N and Lw.  `source_registers` registers go in,

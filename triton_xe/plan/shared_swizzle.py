@@ -15,7 +15,7 @@ Banks of shared local memory: `hardware.memory`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_xe.hardware.memory import MAX_LANE_BYTES, SLM_BANK_BYTES, SLM_BANKS
 from triton_xe.layout import f2
@@ -23,8 +23,7 @@ from triton_xe.layout.linear_layout import LinearLayout
 from triton_xe.plan.lane_shuffles import check_slots, columns_by_dim
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """One side of the trip through SLM.
 
     `offsets` maps slots to elements in memory.  `groups` lists the registers of each message in
@@ -39,8 +38,7 @@ class Access:
     conflicts: int
 
 
-@dataclass(frozen=True)
-class SharedTrip:
+class SharedTrip(NamedTuple):
     """Conversion through SLM: store, barrier, load.
 
     `order` maps memory elements to tensor indices, `vector` is the number of elements of a load.

@@ -14,7 +14,7 @@ many on devices with fast doubles.  It repeats them, with the branch, for each e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_xe import llvm as ir
 from triton_xe.lowering.emit.helpers import call_internal
@@ -34,8 +34,7 @@ def _size(x: Term) -> tuple[Term, Term]:
     return (x ^ sign) - sign, sign
 
 
-@dataclass(frozen=True)
-class Divisor:
+class Divisor(NamedTuple):
     """A scalar divisor of many elements, with the values that all of its divisions share.
 
     `size` is its absolute value, `sign` its sign in all bits, `factor` is m.  Dividends fit 32 bits

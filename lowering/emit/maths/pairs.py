@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
@@ -181,8 +180,7 @@ def _call(
 # -- integers of few bits --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Field:
+class _Field(NamedTuple):
     """`words >> shift & mask`; the shift fills with the sign if `signed`."""
 
     words: SSAValue

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -293,8 +293,7 @@ def scale_pairs(em: Writer, words: ir.Operand) -> ir.Operand:
     return _call(em, f"{SCALES}{count}x{size}", [words], small, body)
 
 
-@dataclass(frozen=True)
-class Scales:
+class Scales(NamedTuple):
     """Scales of a product in `bytes`, 16 bytes each of four registers: a register, and a byte
     there.
     """

@@ -9,7 +9,6 @@ registers, which then spilled (3 KB in a block-scaled product, IGC 2.40).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from triton_xe import llvm as ir
@@ -28,8 +27,7 @@ _ATOMICS = frozenset(("atomicrmw", "cmpxchg", "fence"))
 _BETWEEN = Effect.WRITES | Effect.BARRIER | Effect.ARRIVES | Effect.ORDERS
 
 
-@dataclass(frozen=True)
-class _Read:
+class _Read(NamedTuple):
     """A block read, the casts of its result, and the products that use it."""
 
     read: Instruction

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 from triton_xe.dialects.access_attributes import SgMapAttr
 from triton_xe.dialects.xegpu.types import TensorDescType, vnni_factor
@@ -59,8 +60,7 @@ class Spread:
         return -(-elements // (self.lanes * self.unit)) * self.unit
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """A block access: descriptor, shape of its vector, and transformations of a load's elements.
 
     `ratio` is the number of the program's elements in one element of the descriptor, such as a
@@ -198,8 +198,7 @@ def order_of(need: Table, have: Table) -> tuple[int, ...] | None:
     return tuple(order[r] for r in sorted(order))
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A message, the declared type of its vector, and its register for each wanted one."""
 
     shape: BlockShape

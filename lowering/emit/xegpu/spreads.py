@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from xdsl.dialects import math as maths
 from xdsl.dialects import vector
@@ -52,8 +52,7 @@ _PER_LANE: dict[type[Operation], str] = {
 _EQUAL = Fraction(1)
 
 
-@dataclass(frozen=True)
-class _Demand:
+class _Demand(NamedTuple):
     """Requirement of an op on a vector: `own`: that it is a fragment; its unit, None for any.
 
     `operand` fragments are operands of instructions, one LLVM value each.
@@ -66,8 +65,7 @@ class _Demand:
     operand: bool = False
 
 
-@dataclass(frozen=True)
-class _Distribution:
+class _Distribution(NamedTuple):
     """Distribution of a vector; `own` is true for a fragment, None while it is unknown."""
 
     own: bool | None = None

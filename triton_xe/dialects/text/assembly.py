@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -171,8 +171,7 @@ class FieldOp(IRDLOperation):
         )
 
 
-@dataclass(frozen=True)
-class _Fields:
+class _Fields(NamedTuple):
     """The names of an op's fields, as its builder takes them."""
 
     operands: tuple[str, ...]
