@@ -111,9 +111,11 @@ def leave_out_masks_in_loops(kernel: Kernel) -> None:
     A kernel with barriers is compiled once more, in step, if it runs for long.  Only that form has
     such loops.  Kernels that wait keep their loops, so that the waits are found.
     """
-    is_last = kernel.form.in_step or not any(map(is_barrier, kernel.entry.instructions()))
+    together = any(map(is_barrier, kernel.entry.instructions()))
+    is_last = kernel.form.in_step or not together
     if is_last and not (kernel.is_interleaved or host_cpu().has_mask_registers):
-        kernel.functions[kernel.name] = inside_loops(kernel.entry, kernel.sizes)
+        kernel.functions[kernel.name] = inside_loops(
+            kernel.entry, kernel.sizes, together=together)
 
 
 def separate_accumulators(kernel: Kernel) -> None:

@@ -109,13 +109,15 @@ def unmasked(i: Instruction) -> Instruction:
 class BoundSearch:
     """Comparisons that are true in all lanes of most programs.
 
-    `slice_of` returns the instructions that compute a value for all lanes and subgroups, or None.
-    Bounds depend on one of the results `moving`.
+    `slice_of` returns the instructions that compute a value for all lanes, or None.  With
+    `together`, the value and the comparisons are for all subgroups, else for one.  Bounds depend
+    on one of the results `moving`.
     """
 
     def __init__(
         self, facts: Facts, sizes: Sizes,
         slice_of: Callable[[Operand], list[Instruction] | None], moving: Iterable[Instruction],
+        *, together: bool = True,
     ) -> None:
         self.facts = facts
         self._slice_of = slice_of
@@ -125,7 +127,9 @@ class BoundSearch:
         self.bounds: Bounds = {}
         self.slices: dict[str, list[Instruction]] = {}
         """Value of a bound -> the instructions that compute it from arguments and program ids."""
-        self._ids = {opencl.LANE_ID: sizes.lanes, opencl.SUB_GROUP_ID: sizes.sub_groups}
+        self._ids = {opencl.LANE_ID: sizes.lanes}
+        if together:
+            self._ids[opencl.SUB_GROUP_ID] = sizes.sub_groups
         self._known: dict[tuple[str, int], _Sum | None] = {}
 
     def is_bounded(self, x: Operand, element: int) -> bool:

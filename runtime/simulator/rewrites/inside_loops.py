@@ -16,10 +16,11 @@
 
 A host without mask registers tests the mask of each access, and branches.  The branches separate
 loads from their users, so that the loaded values of an iteration are live at the same time, and are
-spilled.  One test of scalars replaces them: that of all bounds, for all subgroups (see
-`inside_bounds`).  From the first iteration that is not inside, the others run with masks.  With one
-loop for both kinds of iterations, LLVM spills the sums of all.  The block `again` is where a launch
-is stopped: after the test whether the loop ends, so that LLVM cannot move sums past it.
+spilled.  One test of scalars replaces them: that of all bounds (see `inside_bounds`), for one
+subgroup, or for all if they take the same path.  From the first iteration that is not inside, the
+others run with masks.  With one loop for both kinds of iterations, LLVM spills the sums of all.
+The block `again` is where a launch is stopped: after the test whether the loop ends, so that LLVM
+cannot move sums past it.
 """
 
 from __future__ import annotations
@@ -52,11 +53,14 @@ _ONCE = Effect.ORDERS | Effect.ARRIVES | Effect.BARRIER
 _NOT_UNIFORM = frozenset("load alloca call atomicrmw cmpxchg".split())
 
 
-def inside_loops(function: Function, sizes: Sizes) -> Function:
-    """A copy of the function with two versions of the loops of one block with masked accesses."""
+def inside_loops(function: Function, sizes: Sizes, *, together: bool) -> Function:
+    """A copy of the function with two versions of the loops of one block with masked accesses.
+
+    `together`: all subgroups of a program take the same path.
+    """
     if sum(1 for _ in function.instructions()) > LONGEST:
         return function
-    loops = _Loops(function, sizes)
+    loops = _Loops(function, sizes, together)
     written = {b.label: loops.versions(b) for b in function.blocks}
     if not any(written.values()):
         return function
@@ -68,12 +72,12 @@ def inside_loops(function: Function, sizes: Sizes) -> Function:
 class _Loops:
     """Writes the loops of one function."""
 
-    def __init__(self, function: Function, sizes: Sizes) -> None:
-        self.function, self.sizes = function, sizes
+    def __init__(self, function: Function, sizes: Sizes, together: bool) -> None:
+        self.function, self.sizes, self.together = function, sizes, together
         self.facts = Facts(function)
         self.varying = reached((i.result for i in function.instructions() if i.result
-                                and not _is_uniform(i)), self.facts.results)
-        """Values that may differ between lanes or subgroups."""
+                                and not _is_uniform(i, together)), self.facts.results)
+        """Values that may differ between lanes, or between subgroups on one path."""
         self.moving = [i for i in function.instructions()
                        if i.opcode == "phi" or find(i.callee) is opencl.GROUP_ID]
         self.names: dict[str, dict[str, Mapping[str, Operand]]] = {}
@@ -87,7 +91,8 @@ class _Loops:
         if (label not in block.successors or len(ends) != 1
                 or any(map(_is_written_once, block.instructions))):
             return []
-        found = BoundSearch(self.facts, self.sizes, lambda x: self._slice(x, block), self.moving)
+        found = BoundSearch(self.facts, self.sizes, lambda x: self._slice(x, block), self.moving,
+                            together=self.together)
         accesses = {i for i in block.instructions if (condition := condition_of(i)) is not None
                     and found.is_bounded(condition, 0)}
         (end,), later = ends, self._used_later(block)
@@ -191,8 +196,10 @@ def _rename(blocks: Sequence[Block], names: Mapping[str, Operand]) -> None:
     substitute(blocks, names)
 
 
-def _is_uniform(i: Instruction) -> bool:
-    """True if a result is equal in all lanes and subgroups if its operands are."""
+def _is_uniform(i: Instruction, together: bool) -> bool:
+    """True if a result is equal in all lanes, and in subgroups on one path, if its operands are."""
+    if find(i.callee) is opencl.SUB_GROUP_ID:
+        return not together
     return is_group_uniform(i) if i.opcode == "call" else i.opcode not in _NOT_UNIFORM
 
 

@@ -137,7 +137,7 @@ def test_loops_that_have_two_versions(kernel, sizes, is_split):
     x = torch.zeros(1 << 14, device="xpu")
     made = kernel[(1,)](x, torch.empty_like(x), **sizes, num_warps=4)
     (function,) = parse_module(canonical(made.asm["llir"])).kernels()
-    found = inside_loops(function, Sizes(16, (64, 1, 1)))
+    found = inside_loops(function, Sizes(16, (64, 1, 1)), together=True)
     assert (found is not function) == is_split
     if is_split:
         check_text(print_module([found], []), """
@@ -154,3 +154,14 @@ def test_loops_that_have_two_versions(kernel, sizes, is_split):
             CHECK: PredicatedLoad
             CHECK: br i1 {{.*}}, label %loop.partial, label
             """)
+
+
+@pytest.mark.parametrize(("together", "columns"), [(True, 64), (False, 16)])
+def test_columns_for_which_a_loop_tests_its_bounds(together, columns):
+    x = torch.zeros(1 << 14, device="xpu")
+    made = column_sums[(1,)](x, x, 48, 200, ROWS=32, COLUMNS=64, num_warps=4)
+    (function,) = parse_module(canonical(made.asm["llir"])).kernels()
+    found = inside_loops(function, Sizes(16, (64, 1, 1)), together=together)
+    (head,) = (b for b in found.blocks if b.label == "%loop")
+    added = {i.operands[1].integer_value() for i in head.instructions if i.opcode == "add"}
+    assert added & {16, 64} == {columns}
