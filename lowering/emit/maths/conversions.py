@@ -96,7 +96,9 @@ def _converted(source: Any, target: Any, x: Term, toward_zero: bool, pairs: bool
     """Convert one value between any two float types; through fp16 or fp32 if a type is emulated."""
     if is_fp8(target):
         name = element(target).name
-        return fp8.from_float(name, floats.as_float(_widened(source, x)), toward_zero)
+        if x.kind != HALF or not fp8.takes_half(name):
+            x = floats.as_float(_widened(source, x))
+        return fp8.from_float(name, x, toward_zero)
     into = scalar_type(target)
     if is_fp8(source):
         half = fp8.to_half(element(source).name, x, pairs=pairs and into == HALF)

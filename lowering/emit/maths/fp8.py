@@ -91,8 +91,10 @@ def _to_half(name: str, x: Term) -> Term:
 
 
 def from_float(name: str, x: Term, toward_zero: bool) -> Term:
-    """fp32 as an 8-bit float."""
+    """fp32, or fp16 for the format with its exponent, as an 8-bit float."""
     kind = format_of(name)
+    if x.kind == HALF:
+        return _upper_half(kind, x, toward_zero)
     bits, size = x.bits, x.size
     held = size.intrinsic("minnum", kind.value(kind.largest))
     normal = _cut(kind, held.bits, toward_zero)
@@ -102,6 +104,22 @@ def from_float(name: str, x: Term, toward_zero: bool) -> Term:
         result = where(size.equals(math.inf), kind.largest + 1, result)
     result = where(x.is_nan(), kind.nan, result)
     return (result | (bits >> 24 & 0x80)).resized(I8)
+
+
+def takes_half(name: str) -> bool:
+    """True if the numbers of a format are those of fp16 without its last bits."""
+    return format_of(name).mantissa == 2
+
+
+def _upper_half(kind: Format, x: Term, toward_zero: bool) -> Term:
+    """The upper byte of fp16, rounded.  A sum does not reach the sign, because of the limits."""
+    if toward_zero:
+        rounded = x.bits >> 8
+    else:
+        largest = kind.value(kind.largest)
+        held = x.intrinsic("minnum", largest).intrinsic("maxnum", -largest).bits
+        rounded = held + ((held >> 8 & 1) + 0x7F) >> 8
+    return where(x.is_nan(), x.bits >> 8 | kind.nan, rounded).resized(I8)
 
 
 def _cut(kind: Format, bits: Term, toward_zero: bool) -> Term:

@@ -211,6 +211,13 @@ def test_fp8_rounds_to_nearest_even_and_saturates(source, kind):
     assert same(run(values, kind), reference_fp8(values, kind))
 
 
+def test_every_fp16_number_rounds_to_fp8e5():
+    values = torch.arange(-(1 << 15), 1 << 15).to(torch.int16).view(torch.float16)
+    result = torch.cat([run(part, torch.float8_e5m2) for part in values.split(4096)])
+    assert same(result, reference_fp8(values, torch.float8_e5m2))
+    assert bool((result.view(torch.int8) < 0).eq(values.view(torch.int16) < 0).all())
+
+
 @pytest.mark.parametrize("source", [torch.float16, torch.float32])
 def test_fp8e5_toward_zero_cuts_bits_off(source):
     values = random_bits(16).to(source)
