@@ -90,7 +90,20 @@ class Threads:
         """True for threads, (count, 1), that round fp32 to integers; None if all truncate."""
         self.flushed: Mapping[str, Bools] = {}
         """Types whose denormals become zero -> threads, (count, 1), that do so."""
+        self.polled: NDArray[np.uint64] = np.zeros((count, 2), np.uint64)
+        """Program counter of each thread's last atomic with a result, and the sum of its values."""
+        self.spins = np.zeros(count, bool)
+        """True for threads whose last two atomics are one instruction and had equal results."""
         self._make_views()
+
+    def note_polls(self, pc: int, rows: Array, bits: Array) -> None:
+        """Note the results of an atomic message, by the rows of their threads."""
+        sums = np.zeros(self.count, np.uint64)
+        np.add.at(sums, rows, bits.astype(np.uint64))
+        found = np.stack([np.full(self.count, pc, np.uint64), sums], axis=1)
+        here = np.bincount(rows, minlength=self.count) > 0
+        self.spins[here] = (found == self.polled).all(1)[here]
+        self.polled[here] = found[here]
 
     def _make_views(self) -> None:
         kinds = {*DTYPES.values(), np.int64, np.uint64}
@@ -104,6 +117,7 @@ class Threads:
         one.memories, one.general = self.memories, self.general
         one.groups, one.numbers = self.groups[rows], self.numbers[rows]
         one.wide, one.exponents = self.wide[rows], {}
+        one.polled, one.spins = self.polled[rows], self.spins[rows]
         one._make_views()
         one.rounding, one.rounds_integers, one.flushed = None, None, {}
         one.control_changed()

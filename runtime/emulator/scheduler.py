@@ -4,7 +4,7 @@ Channels are stored as groups: program counter -> channels of all threads.  A th
 program counter of its channels, as hardware does for structured code.  In lockstep all threads at
 one program counter run at once, the lowest one first, so that they converge.  A thread that is many
 instructions late goes first.  Therefore a thread that spins on memory does not starve the one that
-will write it.
+will write it.  An atomic message with the result of the one before counts as many instructions.
 """
 
 from __future__ import annotations
@@ -135,6 +135,9 @@ class Front:
             if outcome is not None or self._pcs[position] >= following:
                 break
         self._progress[running.threads] += position - first
+        if self.threads.spins.any():
+            self._progress[self.threads.spins] += LAG
+            self.threads.spins[:] = False
         if self.counters.scoreboard is not None:
             self.counters.scoreboard.advance(self._waits, running.threads, first, position)
         self.moves += 1

@@ -130,6 +130,27 @@ def test_a_thread_that_spins_does_not_starve_the_one_that_answers(spinner, order
     assert done.instructions < 20_000
 
 
+def test_threads_that_wait_for_a_lock_do_not_delay_the_one_that_has_it():
+    """Eight threads take a lock in turn, and add to a number."""
+    space, scalar = AddressSpace(), 3 << 7 | 2 << 9 | 1 << 25
+    lock, total = (space.put(np.zeros(16, np.uint32)) for _ in range(2))
+    exchange = 18 | 3 << 7 | 2 << 9 | 1 << 20 | 2 << 25
+    text = (
+        f"again:\n(W) send.ugm (1|M0) r20 r4 r8:2 0x0 0x{exchange:08X}\n"
+        "(W) cmp (1|M0) (ne)f0.0 null<1>:d r20.0<0;1,0>:d 0:w\n"
+        "(W&f0.0) jmpi (1|M0) again\n"
+        f"(W) send.ugm (1|M0) r21 r6 null:0 0x0 0x{scalar | 1 << 15 | 1 << 20:08X}\n"
+        "(W) add (1|M0) r21.0<1>:d r21.0<0;1,0>:d 1:w\n"
+        f"(W) send.ugm (1|M0) null r6 r21:1 0x0 0x{scalar | 1 << 15 | 4:08X}\n"
+        f"(W) send.ugm (1|M0) null r4 r8:1 0x0 0x{scalar | 1 << 15 | 4:08X}")
+    registers = {4: np.array([lock], np.uint64), 6: np.array([total], np.uint64),
+                 8: np.array([0], np.uint32), 9: np.array([1], np.uint32)}
+    done = launch("bmg", text, registers, threads=8, space=space)
+    done.run(limit=100_000)
+    assert register(done, 21, np.uint32, 1)[:, 0].tolist() == list(range(1, 9))
+    assert done.instructions < 1000
+
+
 def test_named_barriers():
     """Two pairs of threads, each with a barrier of its own; producers do not wait."""
     text = (

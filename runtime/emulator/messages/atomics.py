@@ -6,6 +6,7 @@ Operations: IGC, documentation/visa/instructions/LSC_UNTYPED.md, "atomic".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from triton_xe.runtime.emulator.messages.lsc import (
 from triton_xe.runtime.emulator.registers import UNSIGNED, Array, Threads
 
 Step = Callable[[Threads, Running], Any]
+Action = Callable[[Array, Array, Array, Array], Array]
+"""Changes values by accesses; `which` says to which value each goes.  Returns their old values."""
 _SIGNED: Mapping[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 _FLOAT: Mapping[int, Any] = {2: np.float16, 4: np.float32, 8: np.float64}
 _UPDATES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
@@ -32,14 +35,12 @@ _UPDATES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
     "iadd": lambda old, x, y: old + x, "isub": lambda old, x, y: old - x,
     "smin": lambda old, x, y: np.minimum(old, x), "smax": lambda old, x, y: np.maximum(old, x),
     "umin": lambda old, x, y: np.minimum(old, x), "umax": lambda old, x, y: np.maximum(old, x),
-    "icas": lambda old, x, y: np.where(old == x, y, old),
     "fadd": lambda old, x, y: old + x, "fsub": lambda old, x, y: old - x,
     "fmin": lambda old, x, y: np.fmin(old, x), "fmax": lambda old, x, y: np.fmax(old, x),
-    "fcas": lambda old, x, y: np.where(old == x, y, old),
     "and": lambda old, x, y: old & x, "or": lambda old, x, y: old | x,
     "xor": lambda old, x, y: old ^ x,
 }  # fmt: skip
-"""Operation -> new value from the old one and the operands (compare, then swap, of cas)."""
+"""Operation -> new value from the old one and the operands."""
 _OPERANDS: Mapping[str, int] = {"iinc": 0, "idec": 0, "load": 0, "icas": 2, "fcas": 2, "bfcas": 2}
 """Operands of a channel, if they are not one."""
 
@@ -48,7 +49,11 @@ def atomic(message: Lsc) -> Step:
     """The function that executes an atomic message; the old values go to the destination."""
     name = message.operation.removeprefix("atomic_")
     check_lengths(message, _OPERANDS.get(name, 1))
-    update = _on_bf16(_UPDATES[name[1:]]) if name.startswith("bf") else _UPDATES[name]
+    if name.endswith("cas"):
+        act: Action = partial(_exchange, bf16_to_float if name == "bfcas" else np.asarray)
+    else:
+        act = partial(_update, _on_bf16(_UPDATES[name[1:]]) if name.startswith("bf") else (
+            _UPDATES[name]))
     width, size = message.instruction.width, message.memory_bytes
     dtype = (_FLOAT if name[0] == "f" else _SIGNED if name in ("smin", "smax") else UNSIGNED)[size]
     mask, addresses = execution_mask(message.instruction), addresses_of(message, width)
@@ -65,9 +70,11 @@ def atomic(message: Lsc) -> Step:
         x, y = (each(threads)[kept] for each in operands)
         owners = where.place.owners(at)
         place = where.place if owners is None else Place(where.place.bank, owners[kept])
-        old = _in_order(threads.memories, place, at[kept], x, y, update)
+        old = _in_order(threads.memories, place, at[kept], x, y, act)
         if result is not None:
-            threads.views[register][:, result][kept] = old.view(UNSIGNED[size])
+            bits = old.view(UNSIGNED[size])
+            threads.views[register][:, result][kept] = bits
+            threads.note_polls(threads.memories.pc, np.nonzero(kept)[0], bits)
 
     return run
 
@@ -93,10 +100,9 @@ def _operands(message: Lsc, size: int, dtype: Any) -> tuple[Callable[[Threads], 
 
 
 def _in_order(
-    memories: Memories, place: Place, addresses: Array, x: Array, y: Array,
-    update: Callable[[Array, Array, Array], Array],
+    memories: Memories, place: Place, addresses: Array, x: Array, y: Array, act: Action
 ) -> Array:
-    """Apply the updates; those of one address in their order.  Returns the old values."""
+    """Change memory; accesses of one address act in their order.  Returns the old values."""
     if (misaligned := addresses[addresses % x.itemsize != 0]).size:
         raise fault("misaligned", f"an atomic message accesses {x.itemsize} bytes at "
                                   f"{int(misaligned[0]):#x}, which is not aligned to its size")
@@ -104,13 +110,42 @@ def _in_order(
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     here = place if place.owner is None else Place(place.bank, place.owner[first])
     values = memories.read(here, addresses[first], None, x.dtype)
-    old = np.zeros(len(addresses), x.dtype)
+    old = act(values, which, x, y)
+    memories.write(here, addresses[first], None, values)
+    memories.bytes_moved[memories.pc] += 2 * x.itemsize * (len(addresses) - len(first))
+    return old
+
+
+def _update(
+    update: Callable[[Array, Array, Array], Array], values: Array, which: Array, x: Array, y: Array
+) -> Array:
+    """Update values in turns, each by one access."""
+    old = np.zeros(len(which), x.dtype)
     for turn in _turns(which):
         chosen = which[turn]
         old[turn] = values[chosen]
         values[chosen] = update(old[turn], x[turn], y[turn])
-    memories.write(here, addresses[first], None, values)
-    memories.bytes_moved[memories.pc] += 2 * x.itemsize * (len(addresses) - len(first))
+    return old
+
+
+def _exchange(
+    number: Callable[[Array], Array], values: Array, which: Array, x: Array, y: Array
+) -> Array:
+    """Exchange values whose numbers equal those of `x`.
+
+    A round ends for each value with the first access that changes it.
+    """
+    order, old = np.arange(len(which)), np.zeros(len(which), x.dtype)
+    left = np.ones(len(which), bool)
+    while left.any():
+        equal = np.flatnonzero(left & (number(values)[which] == number(x)))
+        changed, first = np.unique(which[equal], return_index=True)
+        last = np.full(len(values), len(which))
+        last[changed] = equal[first]
+        acting = left & (order <= last[which])
+        old[acting] = values[which[acting]]
+        values[changed] = y[equal[first]]
+        left &= ~acting
     return old
 
 
