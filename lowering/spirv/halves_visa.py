@@ -78,7 +78,8 @@ def _signature_and_body(name: str) -> tuple[str, tuple[str, ...], str]:
     """The types of a function's result and arguments, and its vISA."""
     kind, _, how = name.partition(".")
     if kind not in _CONVERSIONS:
-        return _RESULTS["pairs"], pairs_visa.arguments_of(name), pairs_visa.body_of(name)
+        return (pairs_visa.result_of(name), pairs_visa.arguments_of(name),
+                pairs_visa.body_of(name))
     form, _, rest = how.partition("_of_")
     source, _, first = rest.partition(".")
     return _RESULTS[form], _ARGUMENTS[source], body_of(kind, form, source, int(first))

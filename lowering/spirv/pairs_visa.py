@@ -6,8 +6,11 @@ values, which are used four times.  Integers are converted by their bits: 0x6400
 | function | arguments | result |
 |---|---|---|
 | add, sub, mul | four dwords; four or one | of each fp16 value |
+| min, max | four dwords; one | of each fp16 value |
 | plus | four dwords | each plus a constant, which is in the name |
 | plus, less, from | four dwords; twice four or one | a * b + c, a * b - c, c - a * b |
+| up, down | four dwords | running sums, minima or maxima of the eight values of a lane |
+| twice | fp16 | a dword of two |
 | bits | eight words; their rotation | 1024 + the last bits of each word |
 | rows | words of eight rows in lanes; their rotation | like bits |
 | in_order | words; their shifts to the right | like rows |
@@ -16,6 +19,8 @@ values, which are used four times.  Integers are converted by their bits: 0x6400
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 FOUR, ONE = "<4 x i32>", "i32"
 _MOVED = (".decl T v_type=G type=UD num_elts=64 align=GRF",
@@ -31,9 +36,16 @@ def arguments_of(name: str) -> tuple[str, ...]:
         return (ONE, ONE) if kind == "in_order" else (ONE, ONE, ONE)
     if kind in ("bits", "rows"):
         return (FOUR, FOUR, FOUR) if kind == "bits" else (ONE, FOUR)
-    if kind in ("plus", "nibbles"):
-        return (FOUR if kind == "plus" else ONE,)
+    if kind in ("plus", "up", "down"):
+        return (FOUR,)
+    if kind in ("nibbles", "twice"):
+        return (ONE if kind == "nibbles" else "half",)
     return FOUR, ONE if how == "by_one" else FOUR
+
+
+def result_of(name: str) -> str:
+    """Type of the result of the function `name`."""
+    return ONE if name == "twice" else FOUR
 
 
 def body_of(name: str) -> str:
@@ -42,6 +54,8 @@ def body_of(name: str) -> str:
     if how.count("_") == 2:
         return "\n".join(_fused(kind, *how.split("_")[1:])) + "\n"
     lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles,
+             "up": _running, "down": _running,
+             "twice": _twice,
              "in_order": _in_order, "in_turns": _in_turns}.get(
         kind, _arithmetic)(kind, how)
     return "\n".join(lines) + "\n"
@@ -56,7 +70,7 @@ _WORDS = ".decl U v_type=G type=UW num_elts=128 alias=<$0,0>"
 
 
 def _arithmetic(kind: str, how: str) -> list[str]:
-    """Body of add, sub or mul of 128 values."""
+    """Body of an operation on 128 values."""
     one = how == "by_one"
     sign, opcode = ("(-)", "add") if kind == "sub" else ("", kind)
     return [
@@ -80,6 +94,36 @@ def _fused(kind: str, second: str, third: str) -> list[str]:
 def _plus(kind: str, how: str) -> list[str]:
     return [_HALVES, _alias("A", "HF", 128, 1),
             *(f"add (M1_NM, 32) H({r},0)<1> A({r},0)<1;1,0> 0x{how}:hf" for r in range(4))]
+
+
+def _running(kind: str, how: str) -> list[str]:
+    """Combine the values of a dword, then both with the last value of the dword before.
+
+    The earlier value is moved first, because operands of fp16 have equal positions in a dword.  The
+    first value is combined with -0, which leaves it as it is, or with itself.
+    """
+    steps = range(4) if kind == "up" else range(3, -1, -1)
+    first = 0 if kind == "up" else 1
+    last = 1 - first
+    lines = [_HALVES, _WORDS, _alias("A", "HF", 128, 1), _alias("B", "UW", 128, 1),
+             ".decl T v_type=G type=UW num_elts=32 align=GRF",
+             ".decl M v_type=G type=HF num_elts=32 alias=<T,0>"]
+    if how == "add":
+        lines.append("mov (M1_NM, 32) T(0,0)<1> 0x8000:uw")
+    for r in steps:
+        lines += [f"mov (M1_NM, 16) T(0,{last})<2> B({r},{first})<2;1,0>" if how == "add" else
+                  f"mov (M1_NM, 32) T(0,0)<1> B({r},{first})<2;2,0>",
+                  f"{how} (M1_NM, 32) H({r},0)<1> M(0,0)<1;1,0> A({r},0)<1;1,0>"]
+    for before, r in pairwise(steps):
+        lines += [f"mov (M1_NM, 32) T(0,0)<1> U({before},{last})<2;2,0>",
+                  f"{how} (M1_NM, 32) H({r},0)<1> M(0,0)<1;1,0> H({r},0)<1;1,0>"]
+    return lines
+
+
+def _twice(kind: str, how: str) -> list[str]:
+    """Copy a value to both halves of a dword."""
+    return [".decl U v_type=G type=UW num_elts=32 alias=<$0,0>", _alias("A", "UW", 16, 1),
+            "mov (M1_NM, 32) U(0,0)<1> A(0,0)<1;2,0>"]
 
 
 def _masked(r: int, bits: int, source: str) -> str:

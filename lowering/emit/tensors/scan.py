@@ -11,7 +11,8 @@ its prefix within the larger block, and the larger block gets its total:
   above included.
 
 The lowest register bits are no level: a lane combines these runs of registers in sequence at the
-beginning.  At the end it combines each element once with the prefix of its run.
+beginning.  At the end it combines each element once with the prefix of its run.  Runs of eight fp16
+values, two to a dword, are scanned and combined by functions that work on both (`maths.pairs`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from itertools import accumulate
 from triton_xe import llvm as ir
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
+from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
+from triton_xe.lowering.emit.maths import pairs
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.lane_scans import scan_lanes
 from triton_xe.lowering.emit.maths.terms import Term
@@ -40,6 +43,7 @@ from triton_xe.lowering.emit.tensors.reduce import (
 )
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
+    Halves,
     Registers,
     eager,
     from_scalars,
@@ -48,8 +52,10 @@ from triton_xe.lowering.emit.tensors.registers import (
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.types import FLOAT, HALF, I32, number
-from triton_xe.lowering.facts.view import Coordinates, View
+from triton_xe.lowering.facts.view import Coordinates, View, consecutive
 
+RUN_BITS = CHUNK.bit_length() - 1
+"""Bits of the position in a value that `pairs` scans."""
 MOST_TOTALS = 16
 """Largest number of totals that a lane reads for a row, because it keeps them in registers."""
 MOST_CHAINED = 8
@@ -114,12 +120,19 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     whole = em.state.target.grf_bytes == 64  # vectors of four registers of 32 bytes spill
     beside = _beside(view, axis) if whole and vectorizable(op) else view.registers[:1]
     sources = combined_sources(em, op)
+    wave = _wave(op, sources)
+    in_pairs = _operation_in_pairs(em, op, view, axis, wave)
+    scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op), wave,
+                neutral_element(op), beside, in_pairs)
+    if in_pairs:
+        words = scan.run({c: [sources[0].words(em, i * CHUNK, CHUNK)]
+                          for i, c in enumerate(view.registers[::CHUNK])})
+        em.bind(op.res[0], Halves(em, HALF, eager(
+            I32, [x for x, in words.values()], CHUNK // 2)))
+        return
     firsts = view.registers[::len(beside)]
-    values = {c: [s.slice(em, i * len(beside), len(beside)) for s in sources]
-              for i, c in enumerate(firsts)}
-    scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op),
-                _wave(op, sources), neutral_element(op), beside)
-    scanned = scan.run(values)
+    scanned = scan.run({c: [s.slice(em, i * len(beside), len(beside)) for s in sources]
+                        for i, c in enumerate(firsts)})
     for index, result in enumerate(op.res):
         column = narrowed_results(em, op, [scanned[c][index] for c in firsts], index)
         kind = column[0].type.scalar
@@ -141,6 +154,15 @@ def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
     return wave_operation(op) if all(s.kind in (HALF, FLOAT, I32) for s in sources) else None
 
 
+def _operation_in_pairs(
+    em: Emitter, op: ScanOp, view: View, axis: int, wave: int | None
+) -> str:
+    """Name of the operation on fp16 in pairs, if pairs are along the axis; otherwise ""."""
+    fits = wave is not None and pairs.uses_pairs(em, op.srcs[0].type, op.srcs) and consecutive(
+        view, axis, CHUNK)
+    return genisa.WAVE_OPERATIONS[wave].removeprefix("f") if fits and wave is not None else ""
+
+
 @dataclass(frozen=True)
 class Scan:
     """The scan of one tensor along an axis; block numbers count in the scan's direction."""
@@ -157,12 +179,15 @@ class Scan:
     """The value of an empty prefix, if the operation has a known one."""
     beside: tuple[Coordinates, ...]
     """Registers of one vector, which are at equal positions along the axis, from the first one."""
+    in_pairs: str = ""
+    """The operation of `pairs`, if each value is four dwords with eight positions of a lane."""
 
     def run(self, values: Totals) -> Totals:
         """The scanned values of all registers; those beside each other are one vector."""
         last = (self.view.shape[self.axis] - 1).bit_length()
-        start = self._run_from(0, last, self.bits.register)
-        values, found = self._chained(values, 0, start)
+        start = RUN_BITS if self.in_pairs else self._run_from(0, last, self.bits.register)
+        values, found = self._in_words(values) if self.in_pairs else (
+            self._chained(values, 0, start))
         runs, totals = list(found), self._columns(found)
         before: dict[Coordinates, Before | None] = dict.fromkeys(totals)
         first = start
@@ -220,6 +245,16 @@ class Scan:
         return (c[self.axis] >> first ^ (mask if self.reverse else 0)) & mask
 
     # -- registers -----------------------------------------------------------------------------
+
+    def _in_words(
+        self, values: Totals
+    ) -> tuple[dict[Coordinates, Values], dict[Coordinates, Values]]:
+        """Scan the eight fp16 values of four dwords; return running values, and totals."""
+        em, last = self.em, 0 if self.reverse else CHUNK - 1
+        running = {c: pairs.running(em, self.in_pairs, words, reverse=self.reverse)
+                   for c, (words,) in values.items()}
+        return {c: [words] for c, words in running.items()}, {
+            c: [pairs.element(em, words, last)] for c, words in running.items()}
 
     def _chained(
         self, totals: Totals, first: int, count: int
@@ -458,7 +493,8 @@ class Scan:
         """Combine a value with its prefix."""
         if before is None:
             return value
-        taken = self.combine(before.values, value)
+        taken = self.combine(before.values, value) if not self.in_pairs else [
+            pairs.combined_with_one(self.em, self.in_pairs, *value, *before.values)]
         return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
 
     def _chosen(self, known: ir.Operand | None, yes: ir.Operand, no: ir.Operand) -> ir.Operand:

@@ -176,6 +176,30 @@ def test_sums_of_fp16_are_rounded_to_fp16(axis):
 
 
 @triton.jit
+def scan_of_rows_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr, reverse: tl.constexpr,
+                        has_neutral: tl.constexpr):
+    at = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]
+    if has_neutral:
+        tl.store(out + at, tl.cumsum(tl.load(x + at), 1, reverse))
+    else:
+        tl.store(out + at, tl.associative_scan(tl.load(x + at), 1, larger, reverse))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("has_neutral", [True, False])
+@pytest.mark.parametrize("shape", [(1, 4096), (8, 64), (64, 8), (16, 128)])
+def test_rows_of_fp16_are_scanned_in_pairs(shape, has_neutral, reverse):
+    x = torch.randint(-3, 4, shape).half()
+    out = torch.empty_like(x, device="xpu")
+    made = scan_of_rows_kernel[(1,)](x.to("xpu"), out, *shape, reverse, has_neutral)
+    given = x.flip(1) if reverse else x
+    want = given.float().cumsum(1) if has_neutral else given.cummax(1).values
+    assert torch.equal(out.cpu(), (want.flip(1) if reverse else want).half())
+    way, name = "down" if reverse else "up", "add" if has_neutral else "max"
+    assert f"xe.half.{way}.{name}" in made.asm["llir"]
+
+
+@triton.jit
 def merged_scan_kernel(x, out, n, rows: tl.constexpr, columns: tl.constexpr, axis: tl.constexpr):
     at = tl.arange(0, rows)[:, None] * columns + tl.arange(0, columns)[None, :]
     v = tl.cumsum(tl.load(x + at), axis)
