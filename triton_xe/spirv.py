@@ -25,10 +25,10 @@ HALVES, WIDE, QUOTIENT = "xe.half.", "xe.wide.", "xe.quotient."
 
 That body is vISA, or LLVM IR for quotients.
 """
-PRODUCT, SCALES, SCAN, INITIAL = "bdpas_", "scale_pairs_", "scan_", "initial_"
+PRODUCT, SCALES, SCAN, RUN, INITIAL = "bdpas_", "scale_pairs_", "scan_", "run_", "initial_"
 """Prefixes, after `WIDE`, of functions.
 
-They compute DPAS, arrange its scales, scan lanes, or fill the initial sums of a loop.
+They compute DPAS, arrange its scales, scan lanes or registers, or fill the initial sums of a loop.
 """
 BF16_SUM = "__xe_lane_atomic_one_bf16"
 """Prefix of helpers that add to bf16 in memory: a loop in LLVM IR, one message in SPIR-V."""

@@ -1,4 +1,7 @@
-"""vISA that scans the lanes of some registers (`triton_xe.lowering.emit.maths.lane_scans`).
+"""vISA that scans registers, or their lanes (`triton_xe.lowering.emit.maths.lane_scans`).
+
+Registers are combined in sequence.  Each result has two uses, so that Intel's compiler would move
+it to the registers of a message; a function leaves it in those of its argument.
 
 A step combines the later half of each block of lanes with the last lane of the earlier half.  A
 region of a register repeats that lane.  Floats have no such regions, so that their bits are moved
@@ -8,10 +11,11 @@ which those of minimum and maximum may not.  The instructions take two registers
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import SCAN, WIDE
+from triton_xe.spirv import RUN, SCAN, WIDE
 
 LANES = 16
 _NEUTRAL = {"fadd": 0x80000000, "add": 0, "or": 0, "xor": 0, "and": 0xFFFFFFFF}
@@ -61,8 +65,53 @@ class Scan(NamedTuple):
         return 2 * self.first
 
 
+class Run(NamedTuple):
+    """A scan of consecutive registers of each lane by an operation of `WAVE_OPERATIONS`."""
+
+    operation: str
+    registers: int
+    kind: str
+    """`float` or `i32`."""
+    reverse: bool
+    continued: bool
+    """True if a second argument comes before the first register."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function, after `WIDE`.
+
+        >>> Run("fadd", 8, "float", reverse=True, continued=False).name
+        'run_fadd_8_down_whole.float'
+        """
+        return "_".join((f"{RUN}{self.operation}", str(self.registers), _WAYS[self.reverse],
+                         f"{_PARTS[self.continued]}.{self.kind}"))
+
+
+_WAYS, _PARTS = ("up", "down"), ("whole", "continued")
+
+
+def run_definition(symbol: str) -> str:
+    """The definition of a function that scans registers."""
+    name, kind = symbol.removeprefix(WIDE + RUN).split(".")
+    operation, registers, way, part = name.split("_")
+    run = Run(operation, int(registers), kind, way == "down", part == "continued")
+    vector = f"<{registers} x {kind}>"
+    return function(symbol, vector, [vector, kind][: 1 + run.continued], run_body(run))
+
+
+def run_body(run: Run) -> str:
+    """The vISA of a function, whose first argument is in the registers of the result."""
+    opcode, kind = _visa(run.operation)
+    places = [f"R({r},0)" for r in range(run.registers)][:: -1 if run.reverse else 1]
+    return "".join(f"{line}\n" for line in (
+        f".decl R v_type=G type={kind} num_elts={run.registers * LANES} alias=<$0,0>",
+        f".decl C v_type=G type={kind} num_elts={LANES} alias=<$2,0>" if run.continued else "",
+        *(f"{opcode} (M1_NM, {LANES}) {place}<1> {before}<1;1,0> {place}<1;1,0>"
+          for before, place in pairwise([*["C(0,0)"] * run.continued, *places]))) if line)
+
+
 def definition(symbol: str) -> str:
-    """The definition of a function."""
+    """The definition of a function that scans lanes."""
     operation, *numbers = symbol.removeprefix(WIDE + SCAN).split(".")[0].split("_")
     scan = Scan(operation, *map(int, numbers))
     return function(symbol, f"<{scan.results} x i32>", ["i32"] * scan.registers,
@@ -94,7 +143,7 @@ def _predicate(block: int) -> str:
 
 def _declared(scan: Scan) -> list[str]:
     """Registers of results, arguments and moved values, each also as integers."""
-    kind, whole = _visa(scan)[1], scan.results * LANES
+    kind, whole = _visa(scan.operation)[1], scan.results * LANES
     result, argument = _bits(scan)
     declared = [
         ("R", kind, whole, "alias=<$0,0>"), (result, "UD", whole, "alias=<$0,0>"),
@@ -108,14 +157,14 @@ def _declared(scan: Scan) -> list[str]:
 
 def _bits(scan: Scan) -> tuple[str, str]:
     """Names of the result and of arguments as integers: their own ones if they are."""
-    return ("R", "X") if _visa(scan)[1] == "UD" else ("I", "W")
+    return ("R", "X") if _visa(scan.operation)[1] == "UD" else ("I", "W")
 
 
-def _visa(scan: Scan) -> tuple[str, str]:
+def _visa(operation: str) -> tuple[str, str]:
     """The opcode and the type of its operands."""
-    if scan.operation[1:] in ("add", "min", "max"):
-        return scan.operation[1:], _KINDS[scan.operation[0]]
-    return scan.operation, "UD"
+    if operation[1:] in ("add", "min", "max"):
+        return operation[1:], _KINDS[operation[0]]
+    return operation, "UD"
 
 
 def _first_step(scan: Scan) -> list[str]:
@@ -128,13 +177,14 @@ def _first_step(scan: Scan) -> list[str]:
         at, moved = scan.first + r, f"T({r},0)<1> {_bits(scan)[1]}{r}(0,0)<2;2,0>"
         if _has_predicate(scan):
             lines += [f"mov (M1_NM, {LANES}) R({at},0)<1> X{r}(0,0)<1;1,0>",
-                      f"({first}) {_visa(scan)[0]} (M1_NM, {LANES}) R({at},0)<1>"
+                      f"({first}) {_visa(scan.operation)[0]} (M1_NM, {LANES}) R({at},0)<1>"
                       f" X{r}(0,0)<2;2,0> X{r}(0,0)<1;1,0>"]
             continue
         lines += [
             f"mov (M1_NM, {LANES}) {moved}" if scan.neutral is None else
             f"({first}) sel (M1_NM, {LANES}) {moved} 0x{scan.neutral:x}:ud",
-            f"{_visa(scan)[0]} (M1_NM, {LANES}) R({at},0)<1> M({r},0)<1;1,0> X{r}(0,0)<1;1,0>"]
+            f"{_visa(scan.operation)[0]} (M1_NM, {LANES}) R({at},0)<1> M({r},0)<1;1,0>"
+            f" X{r}(0,0)<1;1,0>"]
     return lines
 
 
@@ -145,7 +195,7 @@ def _has_predicate(scan: Scan) -> bool:
 
 def _step(scan: Scan, block: int) -> list[str]:
     """Combine the halves of blocks of lanes, in two registers at a time."""
-    size, lines, name = min(2, scan.registers) * LANES, [], _visa(scan)[0]
+    size, lines, name = min(2, scan.registers) * LANES, [], _visa(scan.operation)[0]
     predicate = _predicate(block)
     for r in range(0, scan.registers, 2):
         at = scan.first + r
@@ -169,7 +219,7 @@ def _otherwise(scan: Scan, register: int) -> str:
 def _last_step(scan: Scan) -> list[str]:
     """Combine the halves of registers; a single lane can also be repeated for floats."""
     half = LANES // 2
-    return [f"{_visa(scan)[0]} (M1_NM, {half}) R({r},{half})<1> R({r},{half - 1})<0;1,0>"
+    return [f"{_visa(scan.operation)[0]} (M1_NM, {half}) R({r},{half})<1> R({r},{half - 1})<0;1,0>"
             f" R({r},{half})<1;1,0>" for r in range(scan.first, scan.first + scan.registers)]
 
 

@@ -9,6 +9,7 @@ for four registers of floats, 20 for integers, and four for masks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa, llvm
@@ -17,7 +18,7 @@ from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index
 from triton_xe.lowering.emit.types import I8, I32, number, vector_of
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.spirv.scans_visa import Scan
+from triton_xe.lowering.spirv.scans_visa import Run, Scan
 from triton_xe.spirv import WIDE
 
 AT_ONCE = 4
@@ -44,6 +45,26 @@ def scan_lanes(
         before += exclusive
         inclusive += both
     return before, inclusive
+
+
+def scan_registers(
+    em: Writer, operation: int, vector: ir.Operand, before: ir.Operand | None, *, reverse: bool
+) -> ir.Operand:
+    """Scan the elements of a vector, of each lane alone, by an operation of `WAVE_OPERATIONS`.
+
+    `before` is combined with the first of them.
+    """
+    count, kind = vector.type.count, vector.type.scalar
+    run = Run(genisa.WAVE_OPERATIONS[operation], count, str(kind), reverse, before is not None)
+
+    def body(inner: Writer, given: ir.Operand, *first: ir.Operand) -> ir.Operand:
+        order = range(count)[:: -1 if reverse else 1]
+        every = accumulate([*first, *(inner.b.extract(given, i) for i in order)],
+                           lambda x, y: _combined(inner, run.operation, x, y))
+        return inner.pack(kind, list(every)[len(first):][:: -1 if reverse else 1])
+
+    return call_internal(em, WIDE + run.name, vector.type,
+                         [vector] if before is None else [vector, before], body)
 
 
 def _by_function(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:

@@ -13,6 +13,7 @@ its prefix within the larger block, and the larger block gets its total:
 The lowest register bits are no level: a lane combines these runs of registers in sequence at the
 beginning.  At the end it combines each element once with the prefix of its run.  Runs of eight fp16
 values, two to a dword, are scanned and combined by functions that work on both (`maths.pairs`).
+Stored columns that a lane has completely are scanned by functions in place (`scan_registers`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from triton_xe import llvm as ir
+from triton_xe.dialects import xe
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
 from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import pairs
 from triton_xe.lowering.emit.maths.halves import suits
-from triton_xe.lowering.emit.maths.lane_scans import scan_lanes
+from triton_xe.lowering.emit.maths.lane_scans import scan_lanes, scan_registers
 from triton_xe.lowering.emit.maths.terms import Term
+from triton_xe.lowering.emit.maths.wide import COMPUTED
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
     Values,
@@ -52,6 +55,7 @@ from triton_xe.lowering.emit.tensors.registers import (
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
 from triton_xe.lowering.emit.types import FLOAT, HALF, I32, number
+from triton_xe.lowering.emit.values import instruction_of, opcode_of
 from triton_xe.lowering.facts.view import Coordinates, View, consecutive
 
 RUN_BITS = CHUNK.bit_length() - 1
@@ -130,6 +134,10 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
         em.bind(op.res[0], Halves(em, HALF, eager(
             I32, [x for x, in words.values()], CHUNK // 2)))
         return
+    chunks = _stored_chunks(em, op, sources[0]) if scan.is_in_registers else []
+    if chunks:
+        em.bind(op.res[0], eager(sources[0].kind, scan.in_chunks(chunks), CHUNK))
+        return
     firsts = view.registers[::len(beside)]
     scanned = scan.run({c: [s.slice(em, i * len(beside), len(beside)) for s in sources]
                         for i, c in enumerate(firsts)})
@@ -200,6 +208,25 @@ class Scan:
         prefixes = {c: self._prefix_of_columns(before, c) for c in runs}
         return {c: self._taken(prefixes[self._block(c, start)], value)
                 for c, value in values.items()}
+
+    @property
+    def is_in_registers(self) -> bool:
+        """True if each lane has all positions of the axis, in registers that functions scan."""
+        return (self.wave is not None and not self.bits.lane and not self.bits.warp
+                and suits(self.em.state) and len(self.view.registers) % CHUNK == 0
+                and consecutive(self.view, self.axis, CHUNK))
+
+    def in_chunks(self, chunks: Sequence[ir.Operand]) -> list[ir.Operand]:
+        """Scan chunks of registers one after the other, if `is_in_registers`."""
+        assert self.wave is not None
+        em, firsts = self.em, self.view.registers[::CHUNK]
+        done, last = dict[Coordinates, ir.Operand](), dict[Coordinates, ir.Operand]()
+        for c in sorted(firsts, reverse=self.reverse):
+            column = (*c[: self.axis], 0, *c[self.axis + 1 :])
+            done[c] = scan_registers(
+                em, self.wave, chunks[firsts.index(c)], last.get(column), reverse=self.reverse)
+            last[column] = em.b.extract(done[c], 0 if self.reverse else CHUNK - 1)
+        return [done[c] for c in firsts]
 
     def _columns(self, totals: Totals) -> Totals:
         """The totals of each column, from vectors of columns."""
@@ -500,6 +527,27 @@ class Scan:
     def _chosen(self, known: ir.Operand | None, yes: ir.Operand, no: ir.Operand) -> ir.Operand:
         """Select `yes` if a prefix is not empty; `known` is None if it never is."""
         return yes if known is None else self.em.b.select(known, yes, no)
+
+
+def _stored_chunks(em: Emitter, op: ScanOp, source: Registers) -> list[ir.Operand]:
+    """The chunks to scan by functions, which scan in place; none if they would be copied.
+
+    That is so for vectors that are used otherwise or are parts of others.  Results that are not
+    stored need no consecutive registers, and Intel's compiler moves none of them.
+    """
+    is_stored = all(isinstance(use.operation, xe.ToFragmentOp) for use in op.res[0].uses)
+    if not (is_stored and op.srcs[0].has_one_use() and source.width == CHUNK
+            and source.kind in (FLOAT, I32)):
+        return []
+    chunks = source.all_chunks(em)
+    return chunks if all(map(_is_computed, chunks)) else []
+
+
+def _is_computed(vector: ir.Operand) -> bool:
+    """True if a vector is loaded or computed, and has consecutive registers of its own."""
+    while (cast := instruction_of(vector, "bitcast")) is not None:
+        vector = cast.operands[0]
+    return opcode_of(vector) in (*COMPUTED, "fpext")
 
 
 def _sum(c: Coordinates, other: Coordinates) -> Coordinates:

@@ -1,4 +1,4 @@
-"""Scans of rows that are shorter than a subgroup, by the emulated GPU."""
+"""Scans of short rows, and of columns that each lane has completely, by the emulated GPU."""
 
 from __future__ import annotations
 
@@ -29,6 +29,53 @@ def scanned(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, SUM: tl.constexpr)
     tl.store(out_ptr + at, y)
 
 
+@triton.jit
+def scanned_down(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, SUM: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + at).to(out_ptr.dtype.element_ty)
+    y = tl.cumsum(x, 0, SUM < 0) if SUM else tl.associative_scan(x, 0, maximum)
+    tl.store(out_ptr + at, y)
+
+
+def run(kernel: Any, device: str, warps: int, x: Any, out: Any, kinds: tuple[str, str],
+        total: int, align: int = 16) -> str:
+    types = {"x_ptr": f"*{kinds[0]}", "out_ptr": f"*{kinds[1]}", "M": "constexpr",
+             "N": "constexpr", "SUM": "constexpr"}
+    attributes = {(n,): [["tt.divisibility", align]] for n in (0, 1)}
+    source = ASTSource(kernel, types, {(2,): x.shape[0], (3,): x.shape[1], (4,): total}, attributes)
+    made = triton.compile(source, GPUTarget("xpu", device, 16), {"num_warps": warps})
+    emulated = EmulatedDevice(device)
+    loaded = emulated.load(made.asm["spv"], made.metadata.name)
+    emulated.launch(loaded, (1, 1, 1), [x.ctypes.data, out.ctypes.data])
+    return made.asm["llir"]
+
+
+def aligned(x: Any) -> Any:
+    """A copy at a multiple of 64 bytes."""
+    room = np.empty(x.nbytes + 64, np.uint8)
+    found = room[-room.ctypes.data % 64 :][: x.nbytes].view(x.dtype).reshape(x.shape)
+    found[...] = x
+    return found
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc"])
+@pytest.mark.parametrize("kinds", [("fp32", "fp32"), ("i32", "i32"), ("fp16", "fp32")])
+@pytest.mark.parametrize("total", [1, -1, 0])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 512), (32, 64)])
+def test_each_column_is_scanned(
+    rows: int, columns: int, total: int, kinds: tuple[str, str], device: str
+) -> None:
+    numpy = {"fp32": np.float32, "i32": np.int32, "fp16": np.float16}
+    numbers = np.random.default_rng(rows).integers(-5, 6, (rows, columns))
+    x = aligned(numbers.astype(numpy[kinds[0]]))
+    out = aligned(np.zeros(x.shape, numpy[kinds[1]]))
+    text = run(scanned_down, device, 4, x, out, kinds, total)
+    assert "xe.wide.run_" in text or (rows == 32 and kinds[0] == kinds[1])
+    order = slice(None, None, total or 1)
+    scan: Any = np.cumsum if total else np.maximum.accumulate
+    assert np.array_equal(out, scan(x[order], axis=0, dtype=out.dtype)[order])
+
+
 @pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
 @pytest.mark.parametrize("kind", ["fp32", "fp16", "i32", "i16", "i8"])
 @pytest.mark.parametrize("total", [1, -1, 0])
@@ -39,13 +86,7 @@ def test_each_row_is_scanned(
     dtype: Any = {"f": "float", "i": "int"}[kind[0]] + kind.lstrip("fpi")
     x = np.random.default_rng(rows).integers(-5, 6, (rows, columns)).astype(dtype)
     out = np.zeros_like(x)
-    types = {"x_ptr": f"*{kind}", "out_ptr": f"*{kind}", "M": "constexpr", "N": "constexpr",
-             "SUM": "constexpr"}
-    source = ASTSource(scanned, types, {(2,): rows, (3,): columns, (4,): total})
-    made = triton.compile(source, GPUTarget("xpu", device, 16), {"num_warps": warps})
-    emulated = EmulatedDevice(device)
-    loaded = emulated.load(made.asm["spv"], made.metadata.name)
-    emulated.launch(loaded, (1, 1, 1), [x.ctypes.data, out.ctypes.data])
+    run(scanned, device, warps, x, out, (kind, kind), total, align=1)
     order = slice(None, None, total or 1)
     wanted = (np.cumsum if total else np.maximum.accumulate)(x[:, order], axis=1, dtype=dtype)
     assert np.array_equal(out, wanted[:, order])

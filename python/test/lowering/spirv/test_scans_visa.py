@@ -9,7 +9,7 @@ import pytest
 
 from python.test.lowering.native_functions import LANES, functions
 from triton_xe.intrinsics.definitions.subgroup import exclusive_scan, scan
-from triton_xe.lowering.spirv.scans_visa import Scan
+from triton_xe.lowering.spirv.scans_visa import Run, Scan
 from triton_xe.spirv import WIDE
 
 OPERATIONS: dict[str, tuple[Any, Any]] = {
@@ -44,6 +44,27 @@ def test_registers_are_scanned_as_defined(given: Scan) -> None:
             (found[given.first :][: given.registers], found[: given.registers]), both, strict=True):
         same = (made == expected) & (np.signbit(made) == np.signbit(expected))
         assert (same | (made != made) & (expected != expected)).all()
+
+
+RUNS = [Run(operation, 8, "float" if kind is np.float32 else "i32", reverse, continued)
+        for operation, (_, kind) in OPERATIONS.items() for reverse in (False, True)
+        for continued in (False, True)]
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("given", RUNS, ids=lambda r: r.name)
+def test_runs_of_registers_are_scanned_as_defined(given: Run) -> None:
+    combine, kind = OPERATIONS[given.operation]
+    x = np.random.default_rng(0).integers(0, 1 << 20, (given.registers + 1, LANES)).astype(kind)
+    if kind is np.float32:
+        x[1, 3:6] = -0.0, np.inf, np.nan
+        x[8] = x[8, 0]
+    every = functions(*(WIDE + each.name for each in RUNS))
+    found = every(WIDE + given.name, *(x[:8], x[8])[: 1 + given.continued]).view(kind)
+    order = slice(None, None, -1 if given.reverse else 1)
+    values = np.concatenate([x[8:][: given.continued], x[:8][order]])
+    wanted = combine.accumulate(values, axis=0)[-8:][order]
+    assert np.array_equal(found.reshape(-1, LANES), wanted, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if Scan(name, 1).neutral is not None])
