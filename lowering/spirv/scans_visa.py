@@ -1,7 +1,7 @@
 """vISA that scans registers, or their lanes (`triton_xe.lowering.emit.maths.lane_scans`).
 
-Registers are combined in sequence.  Each result has two uses, so that Intel's compiler would move
-it to the registers of a message; a function leaves it in those of its argument.
+Registers are combined in sequence.  Intel's compiler would move each result to the registers of a
+message, because it has two uses.  A function leaves it in those of its argument.
 
 A step combines the later half of each block of lanes with the last lane of the earlier half.  A
 region of a register repeats that lane.  Floats have no such regions, so that their bits are moved
@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import RUN, SCAN, WIDE
+from triton_xe.spirv import AFTER, RUN, SCAN, WIDE
 
 LANES = 16
 _NEUTRAL = {"fadd": 0x80000000, "add": 0, "or": 0, "xor": 0, "and": 0xFFFFFFFF}
@@ -36,15 +36,19 @@ class Scan(NamedTuple):
     """1 or an even number."""
     lanes: int = LANES
     """Lanes of a block: a power of two from 2 on."""
+    width: int = 1
+    """Registers of each argument."""
+    place: int = 0
+    """The one that is scanned."""
 
     @property
     def name(self) -> str:
         """The name of the function, after `WIDE`.
 
         >>> Scan("fadd", 4).name
-        'scan_fadd_4_16.i32'
+        'scan_fadd_4_16_1_0.i32'
         """
-        return f"{SCAN}{self.operation}_{self.registers}_{self.lanes}.i32"
+        return SCAN + "_".join(map(str, self)) + ".i32"
 
     @property
     def neutral(self) -> int | None:
@@ -110,11 +114,27 @@ def run_body(run: Run) -> str:
           for before, place in pairwise([*["C(0,0)"] * run.continued, *places]))) if line)
 
 
+def after_definition(symbol: str) -> str:
+    """The definition of a function that combines one register of integers with each of several."""
+    operation, count = symbol.removeprefix(WIDE + AFTER).split(".")[0].split("_")
+    (opcode, kind), vector = _visa(operation), _vector(int(count))
+    registers = zip("RXP", (int(count), int(count), 1), strict=True)
+    return function(symbol, vector, [vector, "i32"], "".join(f"{line}\n" for line in (
+        *(f".decl {name} v_type=G type={kind} num_elts={size * LANES} alias=<${n},0>"
+          for n, (name, size) in enumerate(registers)),
+        *(f"{opcode} (M1_NM, {2 * LANES}) R({r},0)<1> P(0,0)<0;{LANES},1> X({r},0)<1;1,0>"
+          for r in range(0, int(count), 2)))))
+
+
+def _vector(count: int) -> str:
+    return "i32" if count == 1 else f"<{count} x i32>"
+
+
 def definition(symbol: str) -> str:
     """The definition of a function that scans lanes."""
     operation, *numbers = symbol.removeprefix(WIDE + SCAN).split(".")[0].split("_")
     scan = Scan(operation, *map(int, numbers))
-    return function(symbol, f"<{scan.results} x i32>", ["i32"] * scan.registers,
+    return function(symbol, f"<{scan.results} x i32>", [_vector(scan.width)] * scan.registers,
                     body_of(scan))
 
 
@@ -149,7 +169,8 @@ def _declared(scan: Scan) -> list[str]:
         ("R", kind, whole, "alias=<$0,0>"), (result, "UD", whole, "alias=<$0,0>"),
         ("T", "UD", scan.registers * LANES, "align=GRF"),
         ("M", kind, scan.registers * LANES, "alias=<T,0>"),
-        *((f"{name}{r}", each, LANES, f"alias=<${r + 1},0>") for r in range(scan.registers)
+        *((f"{name}{r}", each, LANES, f"alias=<${r + 1},{64 * scan.place}>")
+          for r in range(scan.registers)
           for name, each in (("X", kind), (argument, "UD")))]
     return [f".decl {name} v_type=G type={each} num_elts={count} {place}"
             for name, each, count, place in dict.fromkeys(declared)]

@@ -17,9 +17,10 @@ from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index
 from triton_xe.lowering.emit.types import I8, I32, number, vector_of
+from triton_xe.lowering.emit.values import instruction_of, opcode_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.lowering.spirv.scans_visa import Run, Scan
-from triton_xe.spirv import WIDE
+from triton_xe.spirv import AFTER, WIDE
 
 AT_ONCE = 4
 """Largest number of values that one function scans."""
@@ -67,19 +68,49 @@ def scan_registers(
                          [vector] if before is None else [vector, before], body)
 
 
+def combine_with_prefix(
+    em: Writer, operation: int, vector: ir.Operand, prefix: ir.Operand
+) -> ir.Operand:
+    """Combine a prefix with each element of a vector by an operation of `WAVE_OPERATIONS`."""
+    name, count = genisa.WAVE_OPERATIONS[operation], vector.type.count
+
+    def body(inner: Writer, given: ir.Operand, first: ir.Operand) -> ir.Operand:
+        return _combined(inner, name, inner.splat(first, count), given)
+
+    return call_internal(
+        em, f"{WIDE}{AFTER}{name}_{count}.i32", vector.type, [vector, prefix], body)
+
+
+def _whole_vectors(values: Sequence[ir.Operand]) -> tuple[int, Sequence[ir.Operand]]:
+    """The common index of values in results of functions, and these; otherwise 0 and the values.
+
+    Intel's compiler copies a part of a vector that a function gets.
+    """
+    made = [m for x in values if (m := instruction_of(x, "extractelement")) is not None
+            and opcode_of(m.operands[0]) == "call"]
+    places = {m.operands[1].integer_value() for m in made}
+    place = places.pop() if len(places) == 1 and len(made) == len(values) else None
+    return (0, values) if place is None else (place, [m.operands[0] for m in made])
+
+
 def _by_function(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:
     """Scan values by a function of the module."""
     kind, unused = values[0].type, [number(0)] * (scan.first - scan.registers)
+    place, values = _whole_vectors(values)
+    width = values[0].type.count if values[0].type.kind == "vec" else 1
+    scan = scan._replace(width=width, place=place)
 
     def body(inner: Writer, *given: ir.Operand) -> ir.Operand:
-        before, inclusive = _defined(inner, scan, [inner.b.bitcast(x, kind) for x in given])
+        each = given if width == 1 else [inner.b.extract(x, place) for x in given]
+        before, inclusive = _defined(inner, scan, [inner.b.bitcast(x, kind) for x in each])
         return inner.pack(I32, [
             *(inner.b.bitcast(x, I32) for x in before), *unused,
             *(inner.b.bitcast(x, I32) for x in inclusive), *unused])
 
+    given = I32 if width == 1 else vector_of(I32, width)
     found = call_internal(
         em, WIDE + scan.name, vector_of(I32, scan.results),
-        [em.b.bitcast(x, I32) for x in values], body)
+        [em.b.bitcast(x, given) for x in values], body)
     before, inclusive = ([em.b.bitcast(em.b.extract(found, first + i), kind)
                           for i in range(scan.registers)] for first in (0, scan.first))
     return before, inclusive

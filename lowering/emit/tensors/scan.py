@@ -19,7 +19,7 @@ Stored columns that a lane has completely are scanned by functions in place (`sc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from triton_xe import llvm as ir
@@ -30,9 +30,13 @@ from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths import pairs
 from triton_xe.lowering.emit.maths.halves import suits
-from triton_xe.lowering.emit.maths.lane_scans import scan_lanes, scan_registers
+from triton_xe.lowering.emit.maths.lane_scans import (
+    combine_with_prefix,
+    scan_lanes,
+    scan_registers,
+)
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.maths.wide import COMPUTED
+from triton_xe.lowering.emit.maths.wide import AT_ONCE, COMPUTED
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
     Values,
@@ -58,8 +62,6 @@ from triton_xe.lowering.emit.types import FLOAT, HALF, I32, number
 from triton_xe.lowering.emit.values import instruction_of, opcode_of
 from triton_xe.lowering.facts.view import Coordinates, View, consecutive
 
-RUN_BITS = CHUNK.bit_length() - 1
-"""Bits of the position in a value that `pairs` scans."""
 MOST_TOTALS = 16
 """Largest number of totals that a lane reads for a row, because it keeps them in registers."""
 MOST_CHAINED = 8
@@ -125,18 +127,17 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     beside = _beside(view, axis) if whole and vectorizable(op) else view.registers[:1]
     sources = combined_sources(em, op)
     wave = _wave(op, sources)
-    in_pairs = _operation_in_pairs(em, op, view, axis, wave)
     scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op), wave,
-                neutral_element(op), beside, in_pairs)
-    if in_pairs:
-        words = scan.run({c: [sources[0].words(em, i * CHUNK, CHUNK)]
-                          for i, c in enumerate(view.registers[::CHUNK])})
-        em.bind(op.res[0], Halves(em, HALF, eager(
-            I32, [x for x, in words.values()], CHUNK // 2)))
-        return
+                neutral_element(op), beside)
     chunks = _stored_chunks(em, op, sources[0]) if scan.is_in_registers else []
     if chunks:
         em.bind(op.res[0], eager(sources[0].kind, scan.in_chunks(chunks), CHUNK))
+        return
+    runs = _runs(em, op, sources[0], view, axis, wave, reverse=reverse)
+    if runs is not None:
+        vectors = replace(scan, runs=runs).run(
+            {c: [x] for c, x in zip(view.registers[:: runs.positions], runs.given, strict=True)})
+        em.bind(op.res[0], runs.registers(em, [x for x, in vectors.values()]))
         return
     firsts = view.registers[::len(beside)]
     scanned = scan.run({c: [s.slice(em, i * len(beside), len(beside)) for s in sources]
@@ -162,13 +163,48 @@ def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
     return wave_operation(op) if all(s.kind in (HALF, FLOAT, I32) for s in sources) else None
 
 
-def _operation_in_pairs(
-    em: Emitter, op: ScanOp, view: View, axis: int, wave: int | None
-) -> str:
-    """Name of the operation on fp16 in pairs, if pairs are along the axis; otherwise ""."""
-    fits = wave is not None and pairs.uses_pairs(em, op.srcs[0].type, op.srcs) and consecutive(
-        view, axis, CHUNK)
-    return genisa.WAVE_OPERATIONS[wave].removeprefix("f") if fits and wave is not None else ""
+@dataclass(frozen=True)
+class Runs:
+    """Runs of consecutive positions of a lane, each in one vector, and functions of them."""
+
+    positions: int
+    given: Sequence[ir.Operand]
+    scan: Callable[[ir.Operand], ir.Operand]
+    total: Callable[[ir.Operand], ir.Operand]
+    """The last value of a scanned vector."""
+    after: Callable[[ir.Operand, ir.Operand], ir.Operand]
+    """Combine a scanned vector with a prefix."""
+    registers: Callable[[Emitter, list[ir.Operand]], Registers]
+
+
+def _runs(
+    em: Emitter, op: ScanOp, source: Registers, view: View, axis: int, wave: int | None, *,
+    reverse: bool
+) -> Runs | None:
+    """The runs of a scan, if functions scan them: fp16 in pairs, or loaded vectors of int32.
+
+    Those of fp32 would save no cycles, because prefixes of two registers are copied first.
+    """
+    if wave is None:
+        return None
+    if pairs.uses_pairs(em, op.srcs[0].type, op.srcs) and consecutive(view, axis, CHUNK):
+        name = genisa.WAVE_OPERATIONS[wave].removeprefix("f")
+        return Runs(
+            CHUNK, [source.words(em, i, CHUNK) for i in range(0, source.count, CHUNK)],
+            lambda x: pairs.running(em, name, x, reverse=reverse),
+            lambda x: pairs.element(em, x, 0 if reverse else CHUNK - 1),
+            lambda x, prefix: pairs.combined_with_one(em, name, x, prefix),
+            lambda em, found: Halves(em, HALF, eager(I32, found, CHUNK // 2)))
+    if not (suits(em.state) and source.kind == I32 and source.count % AT_ONCE == 0
+            and op.srcs[0].has_one_use() and consecutive(view, axis, AT_ONCE)):
+        return None
+    chunks = [x for chunk in source.all_chunks(em) for x in _parts(chunk)]
+    return Runs(
+        AT_ONCE, chunks, lambda x: scan_registers(em, wave, x, None, reverse=reverse),
+        lambda x: em.b.extract(x, 0 if reverse else AT_ONCE - 1),
+        lambda x, prefix: combine_with_prefix(em, wave, x, prefix),
+        lambda em, found: eager(source.kind, found, AT_ONCE),
+    ) if all(x.type.count == AT_ONCE and _is_computed(x) for x in chunks) else None
 
 
 @dataclass(frozen=True)
@@ -187,15 +223,19 @@ class Scan:
     """The value of an empty prefix, if the operation has a known one."""
     beside: tuple[Coordinates, ...]
     """Registers of one vector, which are at equal positions along the axis, from the first one."""
-    in_pairs: str = ""
-    """The operation of `pairs`, if each value is four dwords with eight positions of a lane."""
+    runs: Runs | None = None
+    """The functions of values that are runs of positions."""
 
     def run(self, values: Totals) -> Totals:
         """The scanned values of all registers; those beside each other are one vector."""
         last = (self.view.shape[self.axis] - 1).bit_length()
-        start = RUN_BITS if self.in_pairs else self._run_from(0, last, self.bits.register)
-        values, found = self._in_words(values) if self.in_pairs else (
-            self._chained(values, 0, start))
+        if self.runs is None:
+            start = self._run_from(0, last, self.bits.register)
+            values, found = self._chained(values, 0, start)
+        else:
+            start = self.runs.positions.bit_length() - 1
+            values = {c: [self.runs.scan(x)] for c, (x,) in values.items()}
+            found = {c: [self.runs.total(x)] for c, (x,) in values.items()}
         runs, totals = list(found), self._columns(found)
         before: dict[Coordinates, Before | None] = dict.fromkeys(totals)
         first = start
@@ -272,16 +312,6 @@ class Scan:
         return (c[self.axis] >> first ^ (mask if self.reverse else 0)) & mask
 
     # -- registers -----------------------------------------------------------------------------
-
-    def _in_words(
-        self, values: Totals
-    ) -> tuple[dict[Coordinates, Values], dict[Coordinates, Values]]:
-        """Scan the eight fp16 values of four dwords; return running values, and totals."""
-        em, last = self.em, 0 if self.reverse else CHUNK - 1
-        running = {c: pairs.running(em, self.in_pairs, words, reverse=self.reverse)
-                   for c, (words,) in values.items()}
-        return {c: [words] for c, words in running.items()}, {
-            c: [pairs.element(em, words, last)] for c, words in running.items()}
 
     def _chained(
         self, totals: Totals, first: int, count: int
@@ -520,8 +550,8 @@ class Scan:
         """Combine a value with its prefix."""
         if before is None:
             return value
-        taken = self.combine(before.values, value) if not self.in_pairs else [
-            pairs.combined_with_one(self.em, self.in_pairs, *value, *before.values)]
+        taken = self.combine(before.values, value) if self.runs is None else [
+            self.runs.after(*value, *before.values)]
         return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
 
     def _chosen(self, known: ir.Operand | None, yes: ir.Operand, no: ir.Operand) -> ir.Operand:
@@ -543,11 +573,19 @@ def _stored_chunks(em: Emitter, op: ScanOp, source: Registers) -> list[ir.Operan
     return chunks if all(map(_is_computed, chunks)) else []
 
 
+def _parts(vector: ir.Operand) -> Sequence[ir.Operand]:
+    """The vectors that a vector is concatenated from, or the vector."""
+    joined = instruction_of(vector, "shufflevector")
+    if joined is None or joined.indices != tuple(range(vector.type.count)):
+        return [vector]
+    return joined.operands
+
+
 def _is_computed(vector: ir.Operand) -> bool:
     """True if a vector is loaded or computed, and has consecutive registers of its own."""
     while (cast := instruction_of(vector, "bitcast")) is not None:
         vector = cast.operands[0]
-    return opcode_of(vector) in (*COMPUTED, "fpext")
+    return opcode_of(vector) in (*COMPUTED, "fpext", "load")
 
 
 def _sum(c: Coordinates, other: Coordinates) -> Coordinates:

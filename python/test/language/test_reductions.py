@@ -187,16 +187,20 @@ def scan_of_rows_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr, rever
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("has_neutral", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int32])
 @pytest.mark.parametrize("shape", [(1, 4096), (8, 64), (64, 8), (16, 128)])
-def test_rows_of_fp16_are_scanned_in_pairs(shape, has_neutral, reverse):
-    x = torch.randint(-3, 4, shape).half()
+def test_runs_of_rows_are_scanned_by_functions(shape, dtype, has_neutral, reverse):
+    """fp16 in pairs, int32 two registers at a time."""
+    x = torch.randint(-3, 4, shape).to(dtype)
     out = torch.empty_like(x, device="xpu")
     made = scan_of_rows_kernel[(1,)](x.to("xpu"), out, *shape, reverse, has_neutral)
     given = x.flip(1) if reverse else x
     want = given.float().cumsum(1) if has_neutral else given.cummax(1).values
-    assert torch.equal(out.cpu(), (want.flip(1) if reverse else want).half())
+    assert torch.equal(out.cpu(), (want.flip(1) if reverse else want).to(dtype))
     way, name = "down" if reverse else "up", "add" if has_neutral else "max"
-    assert f"xe.half.{way}.{name}" in made.asm["llir"]
+    wanted = {torch.float16: (f"xe.half.{way}.{name}",), torch.int32: (
+        f"xe.wide.run_{'' if has_neutral else 's'}{name}_4_{way}", "xe.wide.after_")}
+    assert all(part in made.asm["llir"] for part in wanted[dtype])
 
 
 @triton.jit

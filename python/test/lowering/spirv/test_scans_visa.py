@@ -10,7 +10,7 @@ import pytest
 from python.test.lowering.native_functions import LANES, functions
 from triton_xe.intrinsics.definitions.subgroup import exclusive_scan, scan
 from triton_xe.lowering.spirv.scans_visa import Run, Scan
-from triton_xe.spirv import WIDE
+from triton_xe.spirv import AFTER, WIDE
 
 OPERATIONS: dict[str, tuple[Any, Any]] = {
     "fadd": (np.add, np.float32), "fmin": (np.fmin, np.float32), "fmax": (np.fmax, np.float32),
@@ -20,6 +20,8 @@ OPERATIONS: dict[str, tuple[Any, Any]] = {
     "xor": (np.bitwise_xor, np.uint32)}
 SCANS = [Scan(operation, count, lanes) for operation in OPERATIONS for count in (1, 2, 4)
          for lanes in (2, 4, 8, 16)]
+SCANS += [Scan(operation, count, 16, width=4, place=3) for operation in OPERATIONS
+          for count in (1, 4)]
 
 
 @pytest.mark.intel_compiler
@@ -33,7 +35,9 @@ def test_registers_are_scanned_as_defined(given: Scan) -> None:
     else:
         x = rng.integers(0, 1 << 32, (given.registers, LANES), np.uint32).view(kind)
     every = functions(*(WIDE + each.name for each in SCANS))
-    found = every(WIDE + given.name, *x).view(kind).reshape(-1, LANES)
+    others = [np.zeros((given.place, LANES), kind)] if given.place else []
+    arguments = [np.concatenate([*others, row[None]]) for row in x] if others else x
+    found = every(WIDE + given.name, *arguments).view(kind).reshape(-1, LANES)
     neutral = given.neutral
     blocks = x.reshape(given.registers, -1, given.lanes)
     first = blocks[..., :1] if neutral is None else np.array(neutral, np.uint32).view(kind)
@@ -65,6 +69,19 @@ def test_runs_of_registers_are_scanned_as_defined(given: Run) -> None:
     values = np.concatenate([x[8:][: given.continued], x[:8][order]])
     wanted = combine.accumulate(values, axis=0)[-8:][order]
     assert np.array_equal(found.reshape(-1, LANES), wanted, equal_nan=True)
+
+
+INTEGERS = [name for name, (_, kind) in OPERATIONS.items() if kind is not np.float32]
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("name", INTEGERS)
+def test_a_register_is_combined_with_each_of_several(name: str) -> None:
+    combine, kind = OPERATIONS[name]
+    x = np.random.default_rng(0).integers(0, 1 << 32, (5, LANES), np.uint32).view(kind)
+    every = functions(*(f"{WIDE}{AFTER}{each}_4.i32" for each in INTEGERS))
+    found = every(f"{WIDE}{AFTER}{name}_4.i32", x[:4], x[4]).view(kind)
+    assert np.array_equal(found.reshape(4, LANES), combine(x[4], x[:4]))
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if Scan(name, 1).neutral is not None])
