@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 from xdsl.dialects import arith, ub
@@ -60,7 +61,7 @@ from triton_xe.lowering.emit.types import (
     scalar_type,
     shaped,
 )
-from triton_xe.lowering.emit.values import elements_of, number_of, opcode_of
+from triton_xe.lowering.emit.values import elements_of, instruction_of, number_of, opcode_of
 from triton_xe.lowering.emit.xegpu.vectors import vector_constant, vector_elementwise
 from triton_xe.lowering.facts.divisors import fits
 from triton_xe.lowering.facts.values import constant_of
@@ -151,8 +152,55 @@ def lower_integer_binary(em: Emitter, op: Operation) -> None:
     name = _BINARY[type(op)]
     on_bits = _ON_BITS.get(name, name)
     flags = NSW if isinstance(op, _SUMS) and not em.proven.wraps(op) else ()
-    elementwise(em, op, lambda a, b: em.b.binary(on_bits, a, b) if is_bit(a)
-                else em.b.binary(name, a, b, flags))
+    shares = isinstance(op, arith.MuliOp) and isinstance(op.result.type, TensorType) and any(
+        any(c) for c in em.view(op.result).lanes)
+
+    def written(a: ir.Operand, b: ir.Operand) -> ir.Operand:
+        if is_bit(a):
+            return em.b.binary(on_bits, a, b)
+        shared = (_by_one_product(em, a, b) or _by_one_product(em, b, a)) if shares else None
+        return em.b.binary(name, a, b, flags) if shared is None else shared
+
+    elementwise(em, op, written)
+
+
+def _by_one_product(em: Emitter, sums: ir.Operand, factor: ir.Operand) -> ir.Operand | None:
+    """The products of a scalar and sums of a number and known offsets; None for others.
+
+    One product differs by lane; those of the scalar and of steps between the offsets do not.
+    Intel's compiler writes two instructions for each product of 32-bit integers.
+    """
+    scalar, terms = _scalar_of(factor), _terms_of(sums)
+    numbers = [x for x in map(_scalar_of, terms) if x is not None]
+    known = [[n for x in elements_of(term) if isinstance(n := number_of(x), int)]
+             for term in terms if term.is_constant]
+    if scalar is None or not numbers or not known or len(numbers) + len(known) < len(terms) or (
+            any(len(each) < sums.type.count for each in known)):
+        return None
+    offsets = [sum(each) for each in zip(*known, strict=True)]
+    first = reduce(em.b.add, numbers)
+    found = [em.b.mul(em.b.add(first, offsets[0]) if offsets[0] else first, scalar)]
+    for i, offset in enumerate(offsets[1:], 1):
+        before = i & i - 1
+        step = offset - offsets[before]
+        found.append(em.b.add(found[before], em.remember(
+            ("step", scalar, step), partial(em.b.mul, scalar, step))) if step else found[before])
+    return em.pack(scalar.type, found)
+
+
+def _terms_of(value: ir.Operand) -> list[ir.Operand]:
+    """The terms of a sum."""
+    added = instruction_of(value, "add")
+    return [value] if added is None else [t for x in added.operands for t in _terms_of(x)]
+
+
+def _scalar_of(value: ir.Operand) -> ir.Operand | None:
+    """The scalar in all elements of a vector; None if there is none."""
+    repeated = instruction_of(value, "shufflevector")
+    if repeated is None or set(repeated.indices) != {0}:
+        return None
+    first = instruction_of(repeated.operands[0], "insertelement")
+    return None if first is None else first.operands[1]
 
 
 @lowers(*_DIVISIONS)
