@@ -25,8 +25,8 @@ HALVES, WIDE, QUOTIENT = "xe.half.", "xe.wide.", "xe.quotient."
 
 That body is vISA, or LLVM IR for quotients.
 """
-PRODUCT, SCALES, INITIAL, SCAN, RUN, AFTER = (
-    "bdpas_", "scale_pairs_", "initial_", "scan_", "run_", "after_")
+PRODUCT, SCALES, INITIAL, SCAN, RUN, AFTER, PREVIOUS = (
+    "bdpas_", "scale_pairs_", "initial_", "scan_", "run_", "after_", "previous_")
 """Prefixes, after `WIDE`, of functions.
 
 They compute DPAS, arrange its scales, scan lanes or registers, or fill the initial sums of a loop.

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import AFTER, RUN, SCAN, WIDE
+from triton_xe.spirv import AFTER, PREVIOUS, RUN, SCAN, WIDE
 
 LANES = 16
 _NEUTRAL = {"fadd": 0x80000000, "add": 0, "or": 0, "xor": 0, "and": 0xFFFFFFFF}
@@ -124,6 +124,29 @@ def after_definition(symbol: str) -> str:
           for n, (name, size) in enumerate(registers)),
         *(f"{opcode} (M1_NM, {2 * LANES}) R({r},0)<1> P(0,0)<0;{LANES},1> X({r},0)<1;1,0>"
           for r in range(0, int(count), 2)))))
+
+
+def previous_definition(symbol: str) -> str:
+    """The definition of a function that moves registers to the next lane.
+
+    Each move also writes the first lane of the next register.
+    """
+    count, kind = symbol.removeprefix(WIDE + PREVIOUS).split(".")
+    visa, registers = {"i16": "UW", "i32": "UD"}[kind], range(int(count))
+    return function(
+        symbol, f"<{2 * int(count)} x {kind}>", [kind] * int(count), "".join(
+            f"{line}\n" for line in (
+                f".decl R v_type=G type={visa} num_elts={2 * int(count) * LANES} alias=<$0,0>",
+                *(f".decl X{r} v_type=G type={visa} num_elts={LANES} alias=<${r + 1},0>"
+                  for r in registers),
+                "mov (M1_NM, 1) R(0,0)<1> X0(0,0)<0;1,0>",
+                *(f"mov (M1_NM, {LANES}) {_at(visa, LANES * r + 1)}<1> X{r}(0,0)<1;1,0>"
+                  for r in registers))))
+
+
+def _at(visa: str, element: int) -> str:
+    """An element of `R`, by its register of 64 bytes and its position there."""
+    return "R({},{})".format(*divmod(element, 32 if visa == "UW" else 16))
 
 
 def _vector(count: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from triton_xe.lowering.spirv import scans_visa
 from triton_xe.lowering.spirv.visa import function
-from triton_xe.spirv import AFTER, INITIAL, PRODUCT, RUN, SCALES, SCAN, WIDE
+from triton_xe.spirv import AFTER, INITIAL, PREVIOUS, PRODUCT, RUN, SCALES, SCAN, WIDE
 
 _DECLARED = """.decl F v_type=G type=F num_elts=64 alias=<$0,0>
 .decl U v_type=G type=UD num_elts=64 alias=<$0,0>
@@ -97,6 +97,8 @@ def definition(symbol: str) -> str:
     name, kind = symbol.removeprefix(WIDE).split(".")
     if name.startswith(SCAN):
         return scans_visa.definition(symbol)
+    if name.startswith(PREVIOUS):
+        return scans_visa.previous_definition(symbol)
     if name.startswith(AFTER):
         return scans_visa.after_definition(symbol)
     if name.startswith(RUN):

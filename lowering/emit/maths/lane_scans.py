@@ -16,11 +16,11 @@ from triton_xe.intrinsics import genisa, llvm
 from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index
-from triton_xe.lowering.emit.types import I8, I32, number, vector_of
+from triton_xe.lowering.emit.types import I8, I16, I32, bits_of, number, vector_of
 from triton_xe.lowering.emit.values import instruction_of, opcode_of
 from triton_xe.lowering.emit.writer import Writer
-from triton_xe.lowering.spirv.scans_visa import Run, Scan
-from triton_xe.spirv import AFTER, WIDE
+from triton_xe.lowering.spirv.scans_visa import LANES, Run, Scan
+from triton_xe.spirv import AFTER, PREVIOUS, WIDE
 
 AT_ONCE = 4
 """Largest number of values that one function scans."""
@@ -46,6 +46,35 @@ def scan_lanes(
         before += exclusive
         inclusive += both
     return before, inclusive
+
+
+def from_previous_lane(em: Writer, values: Sequence[ir.Operand]) -> list[ir.Operand]:
+    """Each value of the previous lane, by functions; that of the first lane is not specified.
+
+    The values have one type of 16 or 32 bits (`moves_by_function`).
+    """
+    kind, of = {16: I16, 32: I32}[bits_of(values[0].type)], values[0].type
+
+    def body(inner: Writer, *given: ir.Operand) -> ir.Operand:
+        lane = inner.b.and_(inner.b.add(inner.lane_id(), LANES - 1), LANES - 1)
+        moved = [shuffle_index(inner, x, lane) for x in given]
+        return inner.pack(kind, [*moved, *[ir.constant(kind, 0)] * len(moved)])
+
+    found: list[ir.Operand] = []
+    while len(found) < len(values):
+        part = values[len(found) :][:AT_ONCE]
+        count = 1 << len(part).bit_length() - 1
+        made = call_internal(
+            em, f"{WIDE}{PREVIOUS}{count}.{kind}", vector_of(kind, 2 * count),
+            [em.b.bitcast(x, kind) for x in part[:count]], body)
+        found += [em.b.bitcast(em.b.extract(made, i), of) for i in range(count)]
+    return found
+
+
+def moves_by_function(em: Writer, values: Sequence[ir.Operand]) -> bool:
+    """True if `from_previous_lane` can move values."""
+    return suits(em.state) and len({x.type for x in values}) == 1 and (
+        bits_of(values[0].type) in (16, 32))
 
 
 def scan_registers(

@@ -32,6 +32,8 @@ from triton_xe.lowering.emit.maths import pairs
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.lane_scans import (
     combine_with_prefix,
+    from_previous_lane,
+    moves_by_function,
     scan_lanes,
     scan_registers,
 )
@@ -409,7 +411,12 @@ class Scan:
         """Scan values of lanes by a shuffle for each bit, and one to the next lane."""
         inclusive = self._inclusive(totals, range(first, first + count))
         previous, known = self._previous_lane(first, count)
-        return {c: self._before([shuffle_index(self.em, x, previous) for x in held], known)
+        values = [x for held in inclusive.values() for x in held]
+        in_order = not self.reverse and all(
+            self.bits.lane[first + i] == i for i in range(count))
+        moved = iter(from_previous_lane(self.em, values) if in_order and moves_by_function(
+            self.em, values) else [shuffle_index(self.em, x, previous) for x in values])
+        return {c: self._before([next(moved) for _ in held], known)
                 for c, held in inclusive.items()}, inclusive
 
     def _inclusive(self, totals: Totals, bits: range) -> dict[Coordinates, Values]:

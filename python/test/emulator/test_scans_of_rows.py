@@ -37,6 +37,19 @@ def scanned_down(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, SUM: tl.const
     tl.store(out_ptr + at, y)
 
 
+@triton.jit
+def linear(a, b, c, d):
+    return a * c, b * c + d
+
+
+@triton.jit
+def recurrence(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, SUM: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + at)
+    _, y = tl.associative_scan((x % 3 - 1, x), 1, linear)
+    tl.store(out_ptr + at, y)
+
+
 def run(kernel: Any, device: str, warps: int, x: Any, out: Any, kinds: tuple[str, str],
         total: int, align: int = 16) -> str:
     types = {"x_ptr": f"*{kinds[0]}", "out_ptr": f"*{kinds[1]}", "M": "constexpr",
@@ -74,6 +87,22 @@ def test_each_column_is_scanned(
     order = slice(None, None, total or 1)
     scan: Any = np.cumsum if total else np.maximum.accumulate
     assert np.array_equal(out, scan(x[order], axis=0, dtype=out.dtype)[order])
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
+@pytest.mark.parametrize("kind", ["i32", "i16"])
+@pytest.mark.parametrize(("rows", "columns", "warps"), [(1, 1024, 4), (16, 128, 4), (32, 16, 1)])
+def test_each_row_of_two_tensors_is_scanned(
+    rows: int, columns: int, warps: int, kind: str, device: str
+) -> None:
+    dtype: Any = {"i32": np.int32, "i16": np.int16}[kind]
+    x = np.random.default_rng(rows).integers(0, 6, (rows, columns)).astype(dtype)
+    out, wanted = np.zeros_like(x), x.copy()
+    text = run(recurrence, device, warps, x, out, (kind, kind), 0)
+    assert ("xe.wide.previous_" in text) == (device != "dg2")
+    for n in range(1, columns):
+        wanted[:, n] += wanted[:, n - 1] * (x[:, n] % 3 - 1)
+    assert np.array_equal(out, wanted)
 
 
 @pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])

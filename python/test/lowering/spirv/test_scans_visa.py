@@ -10,7 +10,7 @@ import pytest
 from python.test.lowering.native_functions import LANES, functions
 from triton_xe.intrinsics.definitions.subgroup import exclusive_scan, scan
 from triton_xe.lowering.spirv.scans_visa import Run, Scan
-from triton_xe.spirv import AFTER, WIDE
+from triton_xe.spirv import AFTER, PREVIOUS, WIDE
 
 OPERATIONS: dict[str, tuple[Any, Any]] = {
     "fadd": (np.add, np.float32), "fmin": (np.fmin, np.float32), "fmax": (np.fmax, np.float32),
@@ -82,6 +82,19 @@ def test_a_register_is_combined_with_each_of_several(name: str) -> None:
     every = functions(*(f"{WIDE}{AFTER}{each}_4.i32" for each in INTEGERS))
     found = every(f"{WIDE}{AFTER}{name}_4.i32", x[:4], x[4]).view(kind)
     assert np.array_equal(found.reshape(4, LANES), combine(x[4], x[:4]))
+
+
+PREVIOUS_ONES = [f"{WIDE}{PREVIOUS}{count}.{kind}" for count in (1, 2, 4)
+                 for kind in ("i16", "i32")]
+
+
+@pytest.mark.intel_compiler
+@pytest.mark.parametrize("name", PREVIOUS_ONES)
+def test_registers_are_moved_to_the_next_lane(name: str) -> None:
+    count, kind = int(name[-5]), np.uint16 if name.endswith("i16") else np.uint32
+    x = np.random.default_rng(0).integers(0, 1 << 16, (count, LANES)).astype(kind)
+    found = functions(*PREVIOUS_ONES)(name, *x).view(kind).reshape(-1, LANES)
+    assert np.array_equal(found[:count, 1:], x[:, :-1])
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if Scan(name, 1).neutral is not None])
