@@ -40,6 +40,7 @@ from triton_xe.runtime.simulator.rewrites.element_accesses import is_joined, joi
 from triton_xe.runtime.simulator.rewrites.equal_casts import equal_casts
 from triton_xe.runtime.simulator.rewrites.flags_in_memory import flags_in_memory
 from triton_xe.runtime.simulator.rewrites.hidden_addresses import hidden_addresses
+from triton_xe.runtime.simulator.rewrites.idle_subgroups import without_idle_subgroups
 from triton_xe.runtime.simulator.rewrites.inline_helpers import inline_helpers
 from triton_xe.runtime.simulator.rewrites.inside_bounds import inside_bounds
 from triton_xe.runtime.simulator.rewrites.inside_loops import inside_loops
@@ -103,6 +104,12 @@ def leave_out_masks(kernel: Kernel) -> None:
         left = inside_bounds(kernel.entry, kernel.sizes)
         if left is not None:
             kernel.functions[kernel.name], kernel.is_whole = left, False
+
+
+def leave_out_idle_subgroups(kernel: Kernel) -> None:
+    """Let subgroups that store nothing end at once."""
+    if not kernel.is_interleaved:
+        kernel.functions[kernel.name] = without_idle_subgroups(kernel.entry)
 
 
 def leave_out_masks_in_loops(kernel: Kernel) -> None:
@@ -316,6 +323,7 @@ PIPELINE: tuple[tuple[frozenset[Purpose], Callable[[Kernel], None]], ...] = (
     (ALL, find_interleaving),
     (ALL, leave_out_fallbacks),
     (RUN, leave_out_masks),
+    (RUN, leave_out_idle_subgroups),
     (RUN, separate_accumulators),
     (RUN, leave_out_masks_in_loops),
     (ALL, drop_unreachable),

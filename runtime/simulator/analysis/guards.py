@@ -14,6 +14,7 @@ depend on arguments and ids only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from triton_xe.intrinsics import Effect, Uniformity, find
@@ -117,6 +118,14 @@ def group_uniform_slice(
     condition: Operand, definitions: dict[str, Instruction], function: Function
 ) -> list[Instruction] | None:
     """Instructions that compute a value from arguments and work-group ids alone, or None."""
+    return slice_of(condition, definitions, function, is_group_uniform)
+
+
+def slice_of(
+    condition: Operand, definitions: dict[str, Instruction], function: Function,
+    is_known: Callable[[Instruction], bool],
+) -> list[Instruction] | None:
+    """Instructions that compute a value from arguments and known calls alone, or None."""
     parameters = {name for name, _ in function.parameters}
     found: dict[str, Instruction] = {}
 
@@ -126,7 +135,7 @@ def group_uniform_slice(
         i = definitions.get(name)
         if i is None or i.opcode in ("phi", "load", "alloca", "atomicrmw", "cmpxchg"):
             return False
-        if i.opcode == "call" and not is_group_uniform(i):
+        if i.opcode == "call" and not is_known(i):
             return False
         if may_trap(i) and i.type.lanes > 1:
             return False
@@ -194,11 +203,11 @@ def _nothing_written_before(function: Function, block: Block) -> bool:
     """True if no path to the end of a block writes memory."""
     before = reached([block.label], function.predecessors.__getitem__)
     return not any(
-        _writes(i) for b in function.blocks if b.label in before for i in b.instructions
+        writes(i) for b in function.blocks if b.label in before for i in b.instructions
     )
 
 
-def _writes(i: Instruction) -> bool:
+def writes(i: Instruction) -> bool:
     """True if an instruction has effects that must not happen twice."""
     if i.opcode == "store":
         return i.operands[1].type.space != 0
