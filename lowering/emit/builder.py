@@ -193,7 +193,13 @@ class Builder(ir.Builder):
         if x.type.kind != "vec":
             raise TypeError(f"an element of {x.type}")
         at = index.integer_value() if isinstance(index, ir.Operand) else index
-        return super().extract(x, index) if at is None else super().extract(*element_of(x, at))
+        if at is None:
+            return super().extract(x, index)
+        vector, place = element_of(x, at)
+        made = instruction_of(vector, "insertelement")
+        if made is not None and made.operands[2].integer_value() == place:
+            return made.operands[1]
+        return super().extract(vector, place)
 
     def shuffle(
         self, x: ir.Operand, y: ir.Operand | None, indices: Sequence[int]

@@ -23,6 +23,15 @@ def test_elements_and_parts_of_a_concatenation_are_those_of_its_vectors():
     assert b.shuffle(whole, whole, (1, 0)).instruction.operands[0] is whole
 
 
+def test_an_element_that_was_inserted_is_the_scalar():
+    function, b = begin(I32, PAIR)
+    scalar, other = function.arguments
+    assert b.extract(b.broadcast(scalar, 4), 3) is scalar
+    inserted = b.insert(other, scalar, 1)
+    assert b.extract(inserted, 1) is scalar
+    assert b.extract(inserted, 0).instruction.operands == [inserted, number(0)]
+
+
 def test_sums_with_zero_and_products_with_one_are_no_instructions():
     function, b = begin(I32)
     (x,) = function.arguments
