@@ -38,8 +38,20 @@ def write_module(module: Module) -> bytes:
     """The module as SPIR-V; `UnsupportedError` if an instruction has no form in it."""
     w = ModuleWriter(module)
     for function in module.functions.values():
-        FunctionWriter(w, function).write()
+        if _assembly(function) is None:
+            FunctionWriter(w, function).write()
     return w.finish()
+
+
+def _assembly(function: Function | None) -> Instruction | None:
+    """The inline assembly that is all of an internal function, written where it is called."""
+    if function is None or not function.is_internal or len(function.blocks) != 1:
+        return None
+    first, *others = function.blocks[0].instructions
+    alone = [i.opcode for i in others] == ["ret"] and first.callee == ir.ASSEMBLY
+    if not alone or first.operands != function.arguments:
+        return None
+    return first if others[0].operands in ([], [first.value]) else None
 
 
 class FunctionWriter(ValueWriter):
@@ -414,8 +426,9 @@ class FunctionWriter(ValueWriter):
         add(self.words, Op.UNREACHABLE)
 
     def call(self, i: Instruction) -> None:
-        if i.callee == ir.ASSEMBLY:
-            self.define(i, Op.ASM_CALL, self.m.assembly(i), *map(self.value, i.operands))
+        body = i if i.callee == ir.ASSEMBLY else _assembly(self.m.module.functions.get(i.callee))
+        if body is not None:
+            self.define(i, Op.ASM_CALL, self.m.assembly(body), *map(self.value, i.operands))
             return
         form = None if i.callee in self.m.module.functions else calls.form_of(i.callee)
         if form is None:

@@ -132,4 +132,4 @@ def test_accesses_to_parts_of_a_group_share_its_comparison(n):
     wanted[:n] = (x.cpu()[:n] * w.cpu()[:n]).half()
     assert torch.equal(y.cpu(), wanted)
     tested = re.findall(r"extractelement <8 x i1> \S+ i32 (\d)", made.asm["llir"])
-    assert (set(tested) == {"0"}) == (n == 64)
+    assert (set(tested) <= {"0"}) == (n == 64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from triton_xe.llvm.parser import parse_module
 from triton_xe.lowering.emit.maths.fp8 import FORMATS
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.writer import ModuleState
-from triton_xe.lowering.spirv.emit_spirv import use_visa
-from triton_xe.spirv import HALVES
+from triton_xe.lowering.spirv.emit_spirv import for_compiler, use_visa
+from triton_xe.lowering.spirv.function_writer import write_module
+from triton_xe.spirv import HALVES, instructions
 
 LANES = 16
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float16)
@@ -105,3 +107,10 @@ def test_bodies_become_visa_of_internal_functions() -> None:
     assert made.is_internal
     assert call.callee == ASSEMBLY
     assert call.extra.endswith('"=rw,rw"')
+
+
+def test_visa_is_written_where_it_is_called() -> None:
+    function, function_call, assembly_call = 54, 57, 5611
+    module = write_module(for_compiler(parse_module(HALVES)))
+    found = Counter(opcode for opcode, *_ in instructions(module))
+    assert (found[function], found[function_call], found[assembly_call]) == (1, 0, 1)
