@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import dropwhile
 
 from triton_xe import llvm as ir
@@ -39,8 +40,18 @@ def write_module(module: Module) -> bytes:
     w = ModuleWriter(module)
     for function in module.functions.values():
         if _assembly(function) is None:
-            FunctionWriter(w, function).write()
+            FunctionWriter(w, _without_empty_entry(function)).write()
     return w.finish()
+
+
+def _without_empty_entry(function: Function) -> Function:
+    """Begin with the second block if the first only leads there: blocks cost IGC time."""
+    first, *rest = function.blocks
+    empty = [i.opcode for i in first.instructions] == ["br"] and first.successors == [
+        block.label for block in rest[:1]]
+    if not empty or function.predecessors[rest[0].label] != [first.label]:
+        return function
+    return replace(function, blocks=rest)
 
 
 def _assembly(function: Function | None) -> Instruction | None:

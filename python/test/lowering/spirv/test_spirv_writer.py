@@ -229,6 +229,15 @@ def test_modules_are_equal_in_every_process():
     assert write_spirv(LOOP) == write_spirv(LOOP)
 
 
+@pytest.mark.parametrize(("end", "blocks"), [
+    ("ret void", 1), ("br i1 %c, label %body, label %done\ndone:\n  ret void", 3)])
+def test_an_entry_block_that_only_branches_is_left_out(end, blocks):
+    label = 248
+    text = ("define spir_kernel void @f(ptr addrspace(1) %p, i1 %c) {\nentry:\n  br label %body\n"
+            f"body:\n  store i32 1, ptr addrspace(1) %p, align 4\n  {end}\n}}\n")
+    assert counts(write_spirv(text))[label] == blocks
+
+
 @pytest.mark.intel_compiler
 def test_long_vectors_are_joined_in_groups():
     elements = "".join(
