@@ -20,7 +20,7 @@ from triton_xe.lowering.emit.writer import ModuleState
 
 ELEMENTWISE = frozenset((
     "add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor", "icmp", "select", "zext",
-    "sext", "trunc"))
+    "sext", "trunc", "udiv", "urem", "sdiv", "srem"))
 WIDTHS = (1, 2, 4, 8)
 """Numbers of elements of a vector."""
 

@@ -136,6 +136,14 @@ IN_LOOP = {
 
 
 NARROW = {
+    "divisions": ("""
+        %y = urem <4 x i32> %x, splat (i32 10)
+        %e = extractelement <4 x i32> %y, i32 0
+        store i32 %e, ptr %p
+    """, """
+        CHECK-NOT: urem <4 x i32>
+        CHECK: urem i32 %{{[an][0-9]*}}, 10
+    """),
     "a single element becomes a scalar": ("""
         %y = mul <4 x i32> %x, %b4
         %w = sext <4 x i32> %y to <4 x i64>
