@@ -49,7 +49,7 @@ def _without_empty_entry(function: Function) -> Function:
     first, *rest = function.blocks
     empty = [i.opcode for i in first.instructions] == ["br"] and first.successors == [
         block.label for block in rest[:1]]
-    if not empty or function.predecessors[rest[0].label] != [first.label]:
+    if not empty or rest[0].phis or function.predecessors[rest[0].label] != [first.label]:
         return function
     return replace(function, blocks=rest)
 

@@ -30,6 +30,11 @@ def instructions(text: str, block: str = "", *, helpers: bool = False) -> list[s
     return [name_of(each) for each in parsed(text, block, helpers=helpers)]
 
 
+def calls(text: str, prefix: str) -> bool:
+    """True if a kernel's LLVM IR calls a function whose name begins like this."""
+    return any(i.callee.startswith(prefix) for i in parsed(text))
+
+
 def parsed(text: str, block: str = "", *, helpers: bool = False) -> list[Instruction]:
     """The instructions of which `instructions` returns the names."""
     return [i for function in parse_module(canonical(text)).functions.values()

@@ -11,7 +11,7 @@ from triton.compiler import ASTSource
 
 from python.test.filecheck import check_text
 from python.test.gemm.pairwise import settings
-from python.test.operations import instructions
+from python.test.operations import calls, instructions
 
 SHAPES = [(64, 1, 4), (16, 32, 1), (4, 128, 4), (128, 4, 2)]
 
@@ -200,7 +200,7 @@ def test_runs_of_rows_are_scanned_by_functions(shape, dtype, has_neutral, revers
     way, name = "down" if reverse else "up", "add" if has_neutral else "max"
     wanted = {torch.float16: (f"xe.half.{way}.{name}",), torch.int32: (
         f"xe.wide.run_{'' if has_neutral else 's'}{name}_4_{way}", "xe.wide.after_")}
-    assert all(part in made.asm["llir"] for part in wanted[dtype])
+    assert all(calls(made.asm["llir"], name) for name in wanted[dtype])
 
 
 @triton.jit
