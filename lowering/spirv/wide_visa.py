@@ -92,17 +92,17 @@ _KINDS = {"float": "<4 x float>", "i32": "<4 x i32>", "i16": "<8 x i16>", "i8": 
           "i64": "<2 x i64>"}
 
 
+_SCANS = {SCAN: scans_visa.definition, RUN: scans_visa.run_definition,
+          AFTER: scans_visa.after_definition, PREVIOUS: scans_visa.previous_definition}
+"""Prefixes of functions of scans, and what defines those."""
+
+
 def definition(symbol: str) -> str:
     """The definition of a function; its name says which it is."""
     name, kind = symbol.removeprefix(WIDE).split(".")
-    if name.startswith(SCAN):
-        return scans_visa.definition(symbol)
-    if name.startswith(PREVIOUS):
-        return scans_visa.previous_definition(symbol)
-    if name.startswith(AFTER):
-        return scans_visa.after_definition(symbol)
-    if name.startswith(RUN):
-        return scans_visa.run_definition(symbol)
+    for prefix, define in _SCANS.items():
+        if name.startswith(prefix):
+            return define(symbol)
     if name.startswith(INITIAL):
         bits, length = name.removeprefix(INITIAL).split("_")
         return function(symbol, f"<{length} x {kind}>", [], _filled(bits, int(length)))

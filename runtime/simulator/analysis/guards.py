@@ -14,11 +14,12 @@ depend on arguments and ids only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from triton_xe.intrinsics import Effect, Uniformity, find
 from triton_xe.llvm import I1, VOID, Block, Function, Instruction, Operand
+from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.solver import reached
 from triton_xe.runtime.simulator.analysis.calls import is_barrier
@@ -145,6 +146,17 @@ def slice_of(
         return True
 
     return list(found.values()) if add(condition.local) else None
+
+
+def copies(b: Builder, instructions: Iterable[Instruction]) -> dict[str, Operand]:
+    """Copy instructions, each once and without promises; return the results by their names."""
+    made: dict[str, Operand] = {}
+    for i in instructions:
+        if i.value.text not in made:
+            operands = [made.get(o.text, o) for o in i.operands]
+            flags = i.flags if i.opcode == "call" else ()
+            made[i.value.text] = b.emit(replace(i, operands=operands, flags=flags))
+    return made
 
 
 def is_group_uniform(call: Instruction) -> bool:

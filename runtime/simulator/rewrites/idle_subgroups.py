@@ -18,11 +18,11 @@ from dataclasses import replace
 from functools import reduce
 
 from triton_xe.intrinsics import find, genisa, opencl
-from triton_xe.llvm import Block, Function, Instruction, Operand
+from triton_xe.llvm import Block, Function, Instruction
 from triton_xe.llvm.builder import Builder
 from triton_xe.llvm.facts import Facts
 from triton_xe.llvm.types import I32, VOID
-from triton_xe.runtime.simulator.analysis.guards import is_group_uniform, slice_of, writes
+from triton_xe.runtime.simulator.analysis.guards import copies, is_group_uniform, slice_of, writes
 
 _IDS = (opencl.LANE_ID, opencl.SUB_GROUP_ID)
 _IDLE = "%xe.idle"
@@ -44,11 +44,7 @@ def without_idle_subgroups(function: Function) -> Function:
         return function
     entry, (body,) = Block(first.label, first.instructions[:-1]), first.successors
     b = Builder(replace(function, blocks=[entry]), "xe.active")
-    made: dict[str, Operand] = {}
-    for i in {i: None for each in slices for i in each or ()}:
-        operands = [made.get(o.text, o) for o in i.operands]
-        flags = i.flags if i.opcode == "call" else ()
-        made[i.value.text] = b.emit(replace(i, operands=operands, flags=flags))
+    made = copies(b, (i for each in slices for i in each or ()))
     active = reduce(b.or_, [made[x.text] for x in masks])
     found = b.call(opencl.SUB_GROUP_ANY.symbol(I32, [I32]), I32, [b.zext(active, I32)])
     b.cond_br(b.icmp("ne", found, 0), body, _IDLE)

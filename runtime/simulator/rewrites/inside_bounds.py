@@ -28,6 +28,7 @@ from triton_xe.llvm.types import I32, I64, Type
 from triton_xe.runtime.simulator.analysis.guards import (
     COLD,
     cold_block,
+    copies,
     group_uniform_slice,
     may_trap,
 )
@@ -292,13 +293,8 @@ _RULES: Mapping[str, Callable[..., _Sum | None]] = {
 
 def tests_of(b: Builder, found: BoundSearch) -> Operand:
     """Compute if all bounds hold, as signed numbers of 64 bits."""
-    copied: dict[str, Operand] = {}
-    for value in {v: None for low, high in found.bounds for v in low + high}:
-        for i in found.slices[value]:
-            if i.value.text not in copied:
-                operands = [copied.get(o.text, o) for o in i.operands]
-                flags = i.flags if i.opcode == "call" else ()
-                copied[i.value.text] = b.emit(replace(i, operands=operands, flags=flags))
+    values = {v: None for low, high in found.bounds for v in low + high}
+    copied = copies(b, (i for value in values for i in found.slices[value]))
     conditions = [c for bound in found.bounds.values() for c in _holds(b, copied, *bound)]
     made, *others = conditions
     for other in others:

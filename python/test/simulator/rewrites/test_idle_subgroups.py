@@ -36,10 +36,9 @@ def counted(x, y, m, n, steps, BLOCK: tl.constexpr):
 
 @triton.jit
 def bound_in_memory(x, y, m, n, steps, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), tl.float32)
+    at, total = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), 0.0
     for step in range(steps):
-        total += tl.load(x + step * BLOCK + at)
+        total += tl.load(x + step)
     tl.store(y + at, total, mask=at < tl.load(x + n))
 
 
