@@ -17,6 +17,7 @@ from triton_xe.layout import LinearLayout, to_linear_layout
 from triton_xe.lowering.emit.builder import Builder
 from triton_xe.lowering.emit.tensors.registers import Registers, eager
 from triton_xe.lowering.emit.writer import ModuleState, Writer
+from triton_xe.lowering.facts.affine import Affine
 from triton_xe.lowering.facts.analysis import Facts, has_promises
 from triton_xe.lowering.facts.values import states_facts
 from triton_xe.lowering.facts.view import View, view_of
@@ -54,6 +55,7 @@ class Emitter(Writer):
         self.values: dict[SSAValue, Any] = {}
         self.axis = Facts()
         self.proven = Facts(trusting=False) if has_promises(below(source)) else self.axis
+        self.affine = Affine(self.proven)
         self.loop_depth = 0
         self.has_arrived = False
         """True from `xe.barrier_arrive` to `xe.barrier_wait`; no other barrier is allowed there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
 from xdsl.dialects.builtin import TensorType
@@ -48,7 +48,7 @@ from triton_xe.lowering.emit.types import (
     vector_of,
 )
 from triton_xe.lowering.facts.accesses import needed_mask, vector_width
-from triton_xe.lowering.facts.values import pointee_bytes
+from triton_xe.lowering.facts.values import Unknown, pointee_bytes
 from triton_xe.lowering.facts.view import View
 from triton_xe.lowering.rewriting import orders_memory
 from triton_xe.lowering.surfaces.raise_surfaces import in_slow_version
@@ -81,36 +81,47 @@ def _in_bytes(em: Emitter, offset: ir.Operand, size: int, *, shared: bool = True
 
 
 def _addresses(em: Emitter, op: LoadOp | StoreOp) -> Callable[[int], ir.Operand]:
-    """The address of each register's element, in bytes from the first of its run.
+    """The address of each register's element: a pointer to another one, plus a constant.
 
     As in `facts.poly`, offsets that wrap around address memory that the kernel does not own.  Next
-    to registers that fill more than half of the file, too few are left for addresses of many runs.
+    to registers that fill more than half of the file, too few are left for many pointers.
     Addresses that a loop carries are there already, for messages without immediate offsets.
     """
     held, size, view = em.registers(op.ptr), pointee_bytes(op.ptr), em.view(op.ptr)
-    firsts = _firsts_of_runs(view, em.proven.of(op.ptr).contiguity)
+    steps = _steps(em, op.ptr, view)
+    groups = [tuple(c // run for c, (run, _) in zip(each, steps, strict=True))
+              for each in view.registers]
     carried = isinstance(op.ptr, BlockArgument) and not has_offsets(em.state.target)
-    if carried or (held.count > HALF_FILE and any(firsts)):
+    if carried or (held.count > HALF_FILE and len(set(groups)) > 1):
         return partial(held.register, em)
 
     def address(register: int) -> ir.Operand:
-        first = firsts[register]
+        first = groups.index(groups[register])
         start = em.remember((held, "pointer", first), lambda: em.b.inttoptr(
             held.register(em, first), POINTER))
-        apart = sum(view.registers[register]) - sum(view.registers[first])
+        apart = sum(step * (there - here) for here, there, (_, step) in zip(
+            view.registers[first], view.registers[register], steps, strict=True))
         return em.b.gep(I8, start, apart * size) if apart else start
 
     return address
 
 
-def _firsts_of_runs(view: View, runs: Sequence[int]) -> list[int]:
-    """For each register the first one whose element is in the same run of adjacent elements."""
-    dim = max(range(len(runs)), key=runs.__getitem__)
-    if not disjoint(view, dim):
-        return list(range(len(view.registers)))
-    found: dict[Hashable, int] = {}
-    return [found.setdefault((*c[:dim], c[dim] // runs[dim], *c[dim + 1 :]), register)
-            for register, c in enumerate(view.registers)]
+def _steps(em: Emitter, pointers: SSAValue, view: View) -> list[tuple[int, int]]:
+    """For each dimension, the length of aligned runs, and the elements from neighbour to neighbour.
+
+    They follow from a formula, or are adjacent.
+    """
+    known: Sequence[int | None] = [None] * len(view.shape)
+    try:
+        found = em.affine.index(pointers)
+    except Unknown:
+        pass
+    else:
+        if not found.conditions and not found.wraps:
+            known = [stride.as_constant for stride in found.strides]
+    return [(1, 0) if not disjoint(view, dim) else (run, 1) if step is None else (size, step)
+            for dim, (size, step, run) in enumerate(zip(
+                view.shape, known, em.proven.of(pointers).contiguity, strict=True))]
 
 
 @lowers(AddPtrOp)
