@@ -24,7 +24,7 @@ _KINDS = {"f": "F", "s": "D", "u": "UD"}
 """The type of the values by the first letter of a minimum's or maximum's name."""
 _LATER = {2: 0xAAAAAAAA, 4: 0xCCCCCCCC, 8: 0xF0F0F0F0}
 """Lanes of two registers that are in the later halves of blocks, by the length of a block."""
-_NOT_FIRST = {2: 0xAAAAAAAA, 4: 0xEEEEEEEE, 8: 0xFEFEFEFE, 16: 0xFFFEFFFE}
+_NOT_FIRST = {4: 0xEEEEEEEE, 8: 0xFEFEFEFE, 16: 0xFFFEFFFE}
 """Lanes of two registers that are not the first of a block."""
 
 
@@ -35,7 +35,7 @@ class Scan(NamedTuple):
     registers: int
     """1 or an even number."""
     lanes: int = LANES
-    """Lanes of a block: a power of two from 2 on."""
+    """Lanes of a block: a power of two from 4 on."""
     width: int = 1
     """Registers of each argument."""
     place: int = 0

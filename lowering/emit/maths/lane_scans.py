@@ -36,6 +36,8 @@ def scan_lanes(
     The exclusive prefix of the first lane is the neutral element, or its own value if there is
     none.
     """
+    if lanes == 2:
+        return _of_pairs(em, Scan(genisa.WAVE_OPERATIONS[operation], 1, lanes), values)
     before, inclusive = list[ir.Operand](), list[ir.Operand]()
     while len(inclusive) < len(values):
         left = values[len(inclusive):]
@@ -145,16 +147,29 @@ def _by_function(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefix
     return before, inclusive
 
 
+def _of_pairs(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:
+    """Scan pairs of lanes: the first value is the only one that moves."""
+    second = em.b.icmp("ne", em.b.and_(em.lane_id(), 1), 0)
+    before = [em.b.select(second, shuffle_in_runs(em, x, 2, 0), _otherwise(em, scan, x))
+              for x in values]
+    return before, [_combined(em, scan.operation, b, x) for b, x in zip(
+        before, values, strict=True)]
+
+
+def _otherwise(em: Writer, scan: Scan, value: ir.Operand) -> ir.Operand:
+    """The exclusive prefix of the first lane: the neutral element, or its own value."""
+    return value if scan.neutral is None else em.b.bitcast(number(scan.neutral), value.type)
+
+
 def _defined(em: Writer, scan: Scan, values: Sequence[ir.Operand]) -> Prefixes:
     """Scan values by intrinsics, and move them to the next lane."""
-    kind, last = values[0].type, em.state.lanes - 1
+    last = em.state.lanes - 1
     whole = scan.lanes == em.state.lanes
     inclusive = [_of_subgroup(em, scan, x) if whole else _of_blocks(em, scan, x) for x in values]
     first = em.lane_id() if whole else em.b.and_(em.lane_id(), scan.lanes - 1)
     known = em.b.icmp("ne", first, 0)
     previous = em.b.and_(em.b.add(em.lane_id(), last), last)
-    neutral = None if scan.neutral is None else em.b.bitcast(number(scan.neutral), kind)
-    return [em.b.select(known, shuffle_index(em, x, previous), x if neutral is None else neutral)
+    return [em.b.select(known, shuffle_index(em, x, previous), _otherwise(em, scan, x))
             for x in inclusive], inclusive
 
 

@@ -19,7 +19,7 @@ OPERATIONS: dict[str, tuple[Any, Any]] = {
     "and": (np.bitwise_and, np.uint32), "or": (np.bitwise_or, np.uint32),
     "xor": (np.bitwise_xor, np.uint32)}
 SCANS = [Scan(operation, count, lanes) for operation in OPERATIONS for count in (1, 2, 4)
-         for lanes in (2, 4, 8, 16)]
+         for lanes in (4, 8, 16)]
 SCANS += [Scan(operation, count, 16, width=4, place=3) for operation in OPERATIONS
           for count in (1, 4)]
 
