@@ -69,7 +69,7 @@ def rewrite(
     change: Callable[[ModuleState, ir.Instruction, Links], None],
 ) -> None:
     """Let `change` rewrite the matching instructions of a module."""
-    for function in state.llvm.functions.values():
+    for function in list(state.llvm.functions.values()):
         if found := [i for i in function.instructions() if matches(i)]:
             links = Links(function, prefix)
             for each in found:

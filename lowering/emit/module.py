@@ -25,6 +25,7 @@ from triton_xe.lowering.emit.counters import share_counters
 from triton_xe.lowering.emit.debug import uses_debug_buffer
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.fusion import fuse_products
+from triton_xe.lowering.emit.halves_at_once import compute_halves_at_once
 from triton_xe.lowering.emit.legality import check_written
 from triton_xe.lowering.emit.masked_loads import separate_other_values
 from triton_xe.lowering.emit.maths import fp4, libdevice
@@ -77,6 +78,7 @@ def emit_module(
     narrow_vectors(state)
     share_counters(state)
     fuse_products(state)
+    compute_halves_at_once(state)
     drop_unused_values(state)
     keep_roundings(state)
     separate_broadcasts(state)

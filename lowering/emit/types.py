@@ -28,6 +28,7 @@ GLOBAL, SLM, PRIVATE = 1, 3, 0
 
 I1, I8, I16, I32, I64 = ir.I1, ir.I8, ir.I16, ir.I32, ir.I64
 HALF, FLOAT, DOUBLE = ir.F16, ir.F32, ir.F64
+TWO_HALVES = ir.vector_or_scalar(2, HALF)
 POINTER, SLM_POINTER, PRIVATE_POINTER = map(ir.pointer, (GLOBAL, SLM, PRIVATE))
 
 _FP8 = frozenset({"f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3"})
@@ -82,7 +83,9 @@ def argument_type(kind: Attribute) -> ir.Type:
 
 
 def bits_of(kind: ir.Type) -> int:
-    """Width of an integer or floating-point type."""
+    """Width of an integer or floating-point type, or of two fp16 values."""
+    if kind is TWO_HALVES:
+        return 32
     assert kind.kind in ("int", "float"), kind
     return kind.bits
 

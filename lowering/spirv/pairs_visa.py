@@ -6,6 +6,7 @@ values, which are used four times.  Integers are converted by their bits: 0x6400
 | function | arguments | result |
 |---|---|---|
 | add, sub, mul | four dwords; four or one | of each fp16 value |
+| both | one dword each | of each fp16 value: sum, difference, product, minimum, a * b + c |
 | min, max | four dwords; one | of each fp16 value |
 | plus | four dwords | each plus a constant, which is in the name |
 | plus, less, from | four dwords; twice four or one | a * b + c, a * b - c, c - a * b |
@@ -30,6 +31,8 @@ _MOVED = (".decl T v_type=G type=UD num_elts=64 align=GRF",
 def arguments_of(name: str) -> tuple[str, ...]:
     """Types of the arguments of the function `name`."""
     kind, _, how = name.partition(".")
+    if kind in ("both", "zip"):
+        return (ONE,) * (3 if how == "plus" else 2)
     if how.count("_") == 2:
         return FOUR, *(ONE if given == "one" else FOUR for given in how.split("_")[1:])
     if kind in ("in_order", "in_turns"):
@@ -45,7 +48,8 @@ def arguments_of(name: str) -> tuple[str, ...]:
 
 def result_of(name: str) -> str:
     """Type of the result of the function `name`."""
-    return ONE if name == "twice" else FOUR
+    kind = name.partition(".")[0]
+    return "<2 x i32>" if kind == "zip" else ONE if kind in ("twice", "both") else FOUR
 
 
 def body_of(name: str) -> str:
@@ -55,7 +59,7 @@ def body_of(name: str) -> str:
         return "\n".join(_fused(kind, *how.split("_")[1:])) + "\n"
     lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles,
              "up": _running, "down": _running,
-             "twice": _twice,
+             "twice": _twice, "both": _both, "zip": _zip,
              "in_order": _in_order, "in_turns": _in_turns}.get(
         kind, _arithmetic)(kind, how)
     return "\n".join(lines) + "\n"
@@ -124,6 +128,21 @@ def _twice(kind: str, how: str) -> list[str]:
     """Copy a value to both halves of a dword."""
     return [".decl U v_type=G type=UW num_elts=32 alias=<$0,0>", _alias("A", "UW", 16, 1),
             "mov (M1_NM, 32) U(0,0)<1> A(0,0)<1;2,0>"]
+
+
+def _both(kind: str, how: str) -> list[str]:
+    """Body of an operation on the values of one register."""
+    given = ["A", "(-)B" if how == "sub" else "B", "C"][: 3 if how == "plus" else 2]
+    opcode = {"plus": "mad", "sub": "add"}.get(how, how)
+    operands = " ".join(f"{name}(0,0)<1;1,0>" for name in given)
+    return [_alias("H", "HF", 32, 0), *(_alias(name, "HF", 32, n) for n, name in enumerate("ABC"[
+            : len(given)], 1)), f"{opcode} (M1_NM, 32) H(0,0)<1> {operands}"]
+
+
+def _zip(kind: str, how: str) -> list[str]:
+    """Join the lower halves of two dwords, and their upper halves."""
+    return [_alias("U", "UW", 64, 0), _alias("A", "UW", 32, 1), _alias("B", "UW", 32, 2),
+            *(f"mov (M1_NM, 32) U(0,{n})<2> {name}(0,0)<1;16,2>" for n, name in enumerate("AB"))]
 
 
 def _masked(r: int, bits: int, source: str) -> str:

@@ -34,6 +34,7 @@ from triton_xe.lowering.emit.types import (
     I8,
     I16,
     I32,
+    TWO_HALVES,
     number,
     scalar_type,
     vector_of,
@@ -194,6 +195,17 @@ def combined_with_one(em: Emitter, name: str, words: ir.Operand, half: ir.Operan
 
     return _operation(em, name, words, em.remember(
         ("twice in lanes", half), lambda: _call(em, "twice", [half], twice, I32)))
+
+
+def zipped(em: Emitter, first: ir.Operand, second: ir.Operand) -> list[ir.Operand]:
+    """Two vectors of two fp16 values from dwords of two: of both first ones, and of both second."""
+    def body(inner: Writer, *given: ir.Operand) -> ir.Operand:
+        rows = [inner.b.bitcast(x, TWO_HALVES) for x in given]
+        return inner.pack(I32, [inner.b.bitcast(inner.pack(HALF, [
+            inner.b.extract(row, i) for row in rows]), I32) for i in (0, 1)])
+
+    made = _call(em, "zip", [first, second], body, vector_of(I32, 2))
+    return [em.b.bitcast(em.b.extract(made, i), TWO_HALVES) for i in (0, 1)]
 
 
 def element(em: Emitter, words: ir.Operand, number: int) -> ir.Operand:

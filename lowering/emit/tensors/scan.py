@@ -56,11 +56,12 @@ from triton_xe.lowering.emit.tensors.registers import (
     Registers,
     eager,
     from_scalars,
+    join,
     regrouped,
 )
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
-from triton_xe.lowering.emit.types import FLOAT, HALF, I32, number
+from triton_xe.lowering.emit.types import FLOAT, HALF, I32, TWO_HALVES, number
 from triton_xe.lowering.emit.values import instruction_of, opcode_of
 from triton_xe.lowering.facts.view import Coordinates, View, consecutive
 
@@ -125,15 +126,15 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     reverse = op.reverse is not None and bool(op.reverse.value.data)
     view = em.view(op.srcs[0])
     check_axis(view, axis, op.name)
-    whole = em.state.target.grf_bytes == 64  # vectors of four registers of 32 bytes spill
-    beside = _beside(view, axis) if whole and vectorizable(op) else view.registers[:1]
     sources = combined_sources(em, op)
     wave = _wave(op, sources)
+    beside = _beside(em, op, sources, axis)
     scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op), wave,
                 neutral_element(op), beside)
-    chunks = _stored_chunks(em, op, sources[0]) if scan.is_in_registers else []
+    chunks = _stored_chunks(em, op, sources[0], scan.in_registers) if scan.in_registers else []
     if chunks:
-        em.bind(op.res[0], eager(sources[0].kind, scan.in_chunks(chunks), CHUNK))
+        em.bind(op.res[0], regrouped(em, eager(
+            sources[0].kind, scan.in_chunks(chunks), scan.in_registers)))
         return
     runs = _runs(em, op, sources[0], view, axis, wave, reverse=reverse)
     if runs is not None:
@@ -141,23 +142,80 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
             {c: [x] for c, x in zip(view.registers[:: runs.positions], runs.given, strict=True)})
         em.bind(op.res[0], runs.registers(em, [x for x, in vectors.values()]))
         return
-    firsts = view.registers[::len(beside)]
-    scanned = scan.run({c: [s.slice(em, i * len(beside), len(beside)) for s in sources]
-                        for i, c in enumerate(firsts)})
+    groups = _groups(view, beside)
+    scanned = scan.run({view.registers[group[0]]: [_vector(em, s, group) for s in sources]
+                        for group in groups})
     for index, result in enumerate(op.res):
-        column = narrowed_results(em, op, [scanned[c][index] for c in firsts], index)
-        kind = column[0].type.scalar
-        em.bind(result, regrouped(em, eager(kind, column, len(beside))) if len(beside) > 1 else (
-            from_scalars(em, kind, column)))
+        column = narrowed_results(
+            em, op, [scanned[view.registers[group[0]]][index] for group in groups], index)
+        em.bind(result, _registers(em, groups, column))
 
 
-def _beside(view: View, axis: int) -> tuple[Coordinates, ...]:
-    """The first registers up to one at another position along the axis, at most a chunk."""
-    count = 1
-    while count < min(len(view.registers), CHUNK) and not view.registers[count][axis] and any(
-            view.registers[count]):
+def _beside(
+    em: Emitter, op: ScanOp, sources: Sequence[Registers], axis: int
+) -> tuple[Coordinates, ...]:
+    """The first register, and those at an equal position along the axis that join its vector.
+
+    Those of loaded fp16 are two, which fill a dword: neighbours, or else of two rows, or of two
+    blocks that lanes scan apart.  Others are the first ones up to one at another position, at most
+    a chunk.
+    """
+    view = em.view(op.srcs[0])
+    registers, count = view.registers, 1
+    # vectors of four registers of 32 bytes spill
+    if not vectorizable(op) or em.state.target.grf_bytes < 64:
+        return registers[:1]
+    is_half = suits(em.state) and all(
+        isinstance(s, Halves) and s.kind == HALF for s in sources)
+    while count < min(len(registers), 2 if is_half else CHUNK) and not registers[count][axis]:
         count *= 2
-    return view.registers[:count]
+    if not is_half or count > 1 or _wave(op, sources) is not None:
+        return registers[:count]
+    bits = bits_along(view, axis)
+    block = 1 << next(n for n in range(32) if n not in bits.register)
+    apart = [c for c in registers[1:] if not c[axis] % block]
+    rows = [c for c in apart if not c[axis]]
+    return (registers[0], *(rows or (apart if block.bit_length() - 1 in bits.lane else []))[:1])
+
+
+def _vector(em: Emitter, source: Registers, group: list[int]) -> ir.Operand:
+    """The registers of a group as one vector."""
+    first, last = group[0], group[-1]
+    if len(group) != 2 or not isinstance(source, Halves):
+        return join(em, source, group)
+    if last == first + 1:
+        return em.b.bitcast(source.words(em, first, 2), TWO_HALVES)
+    if (last - first) % 2:
+        return join(em, source, group)
+    return em.remember((source, "zip", first // 2, last // 2), lambda: pairs.zipped(em, *(
+        source.pairs.register(em, r // 2) for r in group)))[first % 2]
+
+
+def _registers(
+    em: Emitter, groups: Sequence[Sequence[int]], vectors: Sequence[ir.Operand]
+) -> Registers:
+    """The registers whose values are in vectors, those of each group in one."""
+    kind, count = vectors[0].type.scalar, len(groups[0])
+    if list(groups[0]) == list(range(count)) and vectors[0].type == TWO_HALVES:
+        words = from_scalars(em, I32, [em.b.bitcast(x, I32) for x in vectors])
+        return Halves(em, HALF, regrouped(em, words, CHUNK // 2))
+    if count > 1 and list(groups[0]) == list(range(count)):
+        return regrouped(em, eager(kind, vectors, count))
+    scalars = {r: em.b.extract(x, i) if count > 1 else x
+               for group, x in zip(groups, vectors, strict=True) for i, r in enumerate(group)}
+    return from_scalars(em, kind, [scalars[r] for r in sorted(scalars)])
+
+
+def _groups(view: View, beside: tuple[Coordinates, ...]) -> list[list[int]]:
+    """The registers whose values are one vector."""
+    groups: dict[Coordinates, list[int]] = {}
+    taken = set[Coordinates]()
+    for c in view.registers:
+        if c not in taken:
+            each = [_sum(c, other) for other in beside]
+            taken.update(each)
+            groups[c] = [view.index[e] for e in each]
+    return list(groups.values())
 
 
 def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
@@ -238,36 +296,42 @@ class Scan:
             start = self.runs.positions.bit_length() - 1
             values = {c: [self.runs.scan(x)] for c, (x,) in values.items()}
             found = {c: [self.runs.total(x)] for c, (x,) in values.items()}
-        runs, totals = list(found), self._columns(found)
+        runs = list(found)
+        totals: Totals = found
         before: dict[Coordinates, Before | None] = dict.fromkeys(totals)
-        first = start
+        first, is_apart = start, False
         while first < last:
+            if not is_apart and not self._moves_vectors(first, totals):
+                totals, before, is_apart = self._columns(totals), self._apart(before), True
             count, (mine, larger) = self._next_level(totals, first, last)
             before = {c: self._joined(mine.get(self._block(c, first)), held)
                       for c, held in before.items()}
             first += count
             totals = larger() if first < last else {}
-        prefixes = {c: self._prefix_of_columns(before, c) for c in runs}
+        prefixes = {c: [before[_sum(c, other)] for other in self.beside]
+                    if is_apart else [before[c]] for c in runs}
         return {c: self._taken(prefixes[self._block(c, start)], value)
                 for c, value in values.items()}
 
     @property
-    def is_in_registers(self) -> bool:
-        """True if each lane has all positions of the axis, in registers that functions scan."""
-        return (self.wave is not None and not self.bits.lane and not self.bits.warp
-                and suits(self.em.state) and len(self.view.registers) % CHUNK == 0
-                and consecutive(self.view, self.axis, CHUNK))
+    def in_registers(self) -> int:
+        """The registers that a function scans, if each lane has all positions of the axis, or 0."""
+        count = min(CHUNK, self.view.shape[self.axis])
+        return count * (
+            self.wave is not None and not self.bits.lane and not self.bits.warp
+            and suits(self.em.state) and count >= AT_ONCE and consecutive(
+                self.view, self.axis, count))
 
     def in_chunks(self, chunks: Sequence[ir.Operand]) -> list[ir.Operand]:
-        """Scan chunks of registers one after the other, if `is_in_registers`."""
+        """Scan chunks of `in_registers` registers one after the other."""
         assert self.wave is not None
-        em, firsts = self.em, self.view.registers[::CHUNK]
+        em, firsts, count = self.em, self.view.registers[:: self.in_registers], self.in_registers
         done, last = dict[Coordinates, ir.Operand](), dict[Coordinates, ir.Operand]()
         for c in sorted(firsts, reverse=self.reverse):
             column = (*c[: self.axis], 0, *c[self.axis + 1 :])
             done[c] = scan_registers(
                 em, self.wave, chunks[firsts.index(c)], last.get(column), reverse=self.reverse)
-            last[column] = em.b.extract(done[c], 0 if self.reverse else CHUNK - 1)
+            last[column] = em.b.extract(done[c], 0 if self.reverse else count - 1)
         return [done[c] for c in firsts]
 
     def _columns(self, totals: Totals) -> Totals:
@@ -277,16 +341,17 @@ class Scan:
         return {_sum(c, other): [self.em.b.extract(x, i) for x in held]
                 for c, held in totals.items() for i, other in enumerate(self.beside)}
 
-    def _prefix_of_columns(
-        self, before: Mapping[Coordinates, Before | None], c: Coordinates
-    ) -> Before | None:
-        """The prefix of a block, as vectors of columns; the columns have equal positions."""
-        each = [before[_sum(c, other)] for other in self.beside]
-        found = [held for held in each if held is not None]
-        if len(found) < 2:
-            return each[0]
-        return Before([self.em.pack(column[0].type, column) for column in zip(
-            *(held.values for held in found), strict=True)], found[0].known)
+    def _moves_vectors(self, first: int, totals: Totals) -> bool:
+        """True if the next level moves vectors between lanes, as they are dwords."""
+        return (first in self.bits.lane and self._by_functions(first) is None
+                and all(x.type == TWO_HALVES for held in totals.values() for x in held))
+
+    def _apart(self, before: Mapping[Coordinates, Before | None]) -> dict[
+            Coordinates, Before | None]:
+        """The prefixes of each column, from vectors of columns."""
+        return {_sum(c, other): held and Before(
+            [self.em.b.extract(x, i) for x in held.values], held.known)
+            for c, held in before.items() for i, other in enumerate(self.beside)}
 
     def _next_level(self, totals: Totals, first: int, last: int) -> tuple[int, Level]:
         """Emit the level that starts at bit `first`; return its number of bits, and the level."""
@@ -294,9 +359,8 @@ class Scan:
         if count:
             chained, larger = self._chained(totals, first, count)
             return count, (self._shifted(chained, first, count), lambda: larger)
-        count = self._run_from(first, last, self.bits.lane)
-        if count:
-            return count, self._across_lanes(totals, first, count)
+        if lanes := self._lanes(first):
+            return len(lanes), self._across_lanes(totals, first, lanes)
         count = self._bits_across_warps(first, last)
         return count, self._across_warps(totals, first, count, ends=first + count == last)
 
@@ -340,11 +404,10 @@ class Scan:
 
     # -- lanes ---------------------------------------------------------------------------------
 
-    def _across_lanes(self, totals: Totals, first: int, count: int) -> Level:
+    def _across_lanes(self, totals: Totals, first: int, lanes: Sequence[int]) -> Level:
         """Scan the totals of lanes."""
-        em = self.em
-        lanes = [self.bits.lane[bit] for bit in range(first, first + count)]
-        scanned = self._in_blocks(totals, 1 << count) if lanes == list(range(count)) else None
+        em, wave, count = self.em, self._by_functions(first), len(lanes)
+        scanned = None if wave is None else self._in_blocks(totals, wave, 1 << count)
         runs = scanned is not None or _are_runs(self.bits, range(first, first + count))
         if self.neutral is not None and not runs:
             exchanged, whole = self._by_exchanges(totals, lanes)
@@ -361,22 +424,32 @@ class Scan:
 
         return before, larger
 
+    def _lanes(self, first: int) -> list[int]:
+        """The lane bits that select the position bits of a level."""
+        last = (self.view.shape[self.axis] - 1).bit_length()
+        count = self._run_from(first, last, self.bits.lane)
+        return [self.bits.lane[bit] for bit in range(first, first + count)]
+
+    def _by_functions(self, first: int) -> int | None:
+        """The operation, if functions scan the lanes of a level; they know the operation."""
+        lanes, state = self._lanes(first), self.em.state
+        is_whole = 1 << len(lanes) == state.lanes or suits(state)
+        in_order = lanes == list(range(len(lanes))) and not self.reverse
+        return self.wave if in_order and is_whole else None
+
     def _in_blocks(
-        self, totals: Totals, size: int
-    ) -> tuple[dict[Coordinates, Before], dict[Coordinates, Values]] | None:
-        """Scan values of blocks of lanes by functions, which know the operation.
+        self, totals: Totals, wave: int, size: int
+    ) -> tuple[dict[Coordinates, Before], dict[Coordinates, Values]]:
+        """Scan values of blocks of lanes by functions.
 
         Lanes combine fp16 in fp32, and round each prefix once.
         """
-        if self.wave is None or self.reverse or not (
-                size == self.em.state.lanes or suits(self.em.state)):
-            return None
         em, halves = self.em, next(iter(totals.values()))[0].type == HALF
 
         def resized(x: ir.Operand, kind: ir.Type) -> ir.Operand:
             return Term(em, x).resized(kind).value if halves else x
 
-        found = scan_lanes(em, self.wave, [resized(x, FLOAT) for x, in totals.values()], size)
+        found = scan_lanes(em, wave, [resized(x, FLOAT) for x, in totals.values()], size)
         exclusive, inclusive = ({c: [resized(x, HALF)] for c, x in zip(totals, each, strict=True)}
                                 for each in found)
         known = None
@@ -553,31 +626,40 @@ class Scan:
             return Before(values, None)
         return Before(values, self.em.b.or_(outer.known, inner.known))
 
-    def _taken(self, before: Before | None, value: Values) -> Values:
-        """Combine a value with its prefix."""
-        if before is None:
+    def _taken(self, before: Sequence[Before | None], value: Values) -> Values:
+        """Combine a value with its prefix, or with those of the elements of its vectors."""
+        found, em = [held for held in before if held is not None], self.em
+        if not found:
             return value
-        taken = self.combine(before.values, value) if self.runs is None else [
-            self.runs.after(*value, *before.values)]
-        return [self._chosen(before.known, x, y) for x, y in zip(taken, value, strict=True)]
+        prefix = [em.pack(each[0].type, each) for each in zip(
+            *(held.values for held in found), strict=True)]
+        taken = self.combine(prefix, value) if self.runs is None else [
+            self.runs.after(*value, *prefix)]
+        if all(held.known is found[0].known for held in found):
+            return [self._chosen(found[0].known, x, y) for x, y in zip(taken, value, strict=True)]
+        return [em.pack(x.type.scalar, [
+            self._chosen(held.known, em.b.extract(x, i), em.b.extract(y, i))
+            for i, held in enumerate(found)]) for x, y in zip(taken, value, strict=True)]
 
     def _chosen(self, known: ir.Operand | None, yes: ir.Operand, no: ir.Operand) -> ir.Operand:
         """Select `yes` if a prefix is not empty; `known` is None if it never is."""
         return yes if known is None else self.em.b.select(known, yes, no)
 
 
-def _stored_chunks(em: Emitter, op: ScanOp, source: Registers) -> list[ir.Operand]:
-    """The chunks to scan by functions, which scan in place; none if they would be copied.
+def _stored_chunks(
+    em: Emitter, op: ScanOp, source: Registers, count: int
+) -> list[ir.Operand]:
+    """The chunks of `count` registers that functions scan in place; none if they would be copied.
 
     That is so for vectors that are used otherwise or are parts of others.  Results that are not
     stored need no consecutive registers, and Intel's compiler moves none of them.
     """
     is_stored = all(isinstance(use.operation, xe.ToFragmentOp) for use in op.res[0].uses)
-    if not (is_stored and op.srcs[0].has_one_use() and source.width == CHUNK
-            and source.kind in (FLOAT, I32)):
+    if not (is_stored and op.srcs[0].has_one_use() and source.kind in (FLOAT, I32)):
         return []
-    chunks = source.all_chunks(em)
-    return chunks if all(map(_is_computed, chunks)) else []
+    chunks = [part for chunk in source.all_chunks(em)
+              for part in (_parts(chunk) if chunk.type.lanes > count else [chunk])]
+    return chunks if all(x.type.lanes == count and _is_computed(x) for x in chunks) else []
 
 
 def _parts(vector: ir.Operand) -> Sequence[ir.Operand]:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from triton_xe import llvm as ir
 from triton_xe.intrinsics import genisa, opencl
-from triton_xe.lowering.emit.types import DOUBLE, FLOAT, HALF, I16, I32, I64, bits_of, number
+from triton_xe.lowering.emit.types import (
+    DOUBLE,
+    FLOAT,
+    HALF,
+    I8,
+    I16,
+    I32,
+    I64,
+    TWO_HALVES,
+    bits_of,
+    number,
+)
 from triton_xe.lowering.emit.writer import Writer
 
 _MOST_LANES_OF_XOR = 16
@@ -19,7 +30,7 @@ def _pieces(em: Writer, value: ir.Operand) -> list[ir.Operand]:
     if bits == 64:
         wide = em.b.bitcast(value, I64) if value.type == DOUBLE else value
         return [em.b.trunc(wide, I32), em.b.trunc(em.b.lshr(wide, 32), I32)]
-    if value.type == FLOAT:
+    if value.type in (FLOAT, TWO_HALVES):
         return [em.b.bitcast(value, I32)]
     if value.type is HALF:
         return [em.b.bitcast(value, I16)]
@@ -32,9 +43,7 @@ def _whole(em: Writer, pieces: list[ir.Operand], kind: ir.Type) -> ir.Operand:
         high = em.b.shl(em.b.zext(pieces[1], I64), 32)
         wide = em.b.or_(em.b.zext(pieces[0], I64), high)
         return em.b.bitcast(wide, kind) if kind == DOUBLE else wide
-    if kind == FLOAT:
-        return em.b.bitcast(pieces[0], kind)
-    if kind is HALF:
+    if kind in (FLOAT, HALF, TWO_HALVES):
         return em.b.bitcast(pieces[0], kind)
     return pieces[0] if bits_of(kind) in (16, 32) else em.b.trunc(pieces[0], kind)
 
@@ -63,7 +72,7 @@ def shuffle_index(em: Writer, value: ir.Operand, lane: ir.Operand) -> ir.Operand
     instruction it leaves a dead move.
     """
     if lane.is_constant:
-        if bits_of(value.type) == 8:
+        if value.type is I8:
             return em.call(opencl.BROADCAST, [value, lane])
         moved = [em.call(opencl.BROADCAST, [p, lane]) for p in _pieces(em, value)]
     else:

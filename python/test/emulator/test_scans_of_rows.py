@@ -56,7 +56,8 @@ def run(kernel: Any, device: str, warps: int, x: Any, out: Any, kinds: tuple[str
     types = {"x_ptr": f"*{kinds[0]}", "out_ptr": f"*{kinds[1]}", "M": "constexpr",
              "N": "constexpr", "SUM": "constexpr"}
     attributes = {(n,): [["tt.divisibility", align]] for n in (0, 1)}
-    source = ASTSource(kernel, types, {(2,): x.shape[0], (3,): x.shape[1], (4,): total}, attributes)
+    shape = {(2,): out.shape[0], (3,): out.shape[1], (4,): total}
+    source = ASTSource(kernel, types, shape, attributes)
     made = triton.compile(source, GPUTarget("xpu", device, 16), {"num_warps": warps})
     emulated = EmulatedDevice(device)
     loaded = emulated.load(made.asm["spv"], made.metadata.name)
@@ -75,7 +76,7 @@ def aligned(x: Any) -> Any:
 @pytest.mark.parametrize("device", ["bmg", "pvc"])
 @pytest.mark.parametrize("kinds", [("fp32", "fp32"), ("i32", "i32"), ("fp16", "fp32")])
 @pytest.mark.parametrize("total", [1, -1, 0])
-@pytest.mark.parametrize(("rows", "columns"), [(8, 512), (32, 64)])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 512), (32, 64), (4, 1024)])
 def test_each_column_is_scanned(
     rows: int, columns: int, total: int, kinds: tuple[str, str], device: str
 ) -> None:
@@ -84,7 +85,8 @@ def test_each_column_is_scanned(
     x = aligned(numbers.astype(numpy[kinds[0]]))
     out = aligned(np.zeros(x.shape, numpy[kinds[1]]))
     text = run(scanned_down, device, 4, x, out, kinds, total)
-    assert calls(text, "xe.wide.run_") or (rows == 32 and kinds[0] == kinds[1])
+    by_function = kinds[0] == "fp16" if rows == 32 else rows == 8 or kinds[0] != "fp16"
+    assert calls(text, "xe.wide.run_") == by_function
     order = slice(None, None, total or 1)
     scan: Any = np.cumsum if total else np.maximum.accumulate
     assert np.array_equal(out, scan(x[order], axis=0, dtype=out.dtype)[order])
@@ -103,6 +105,33 @@ def test_each_row_of_two_tensors_is_scanned(
     assert calls(text, "xe.wide.previous_") == (device != "dg2")
     for n in range(1, columns):
         wanted[:, n] += wanted[:, n - 1] * (x[:, n] % 3 - 1)
+    assert np.array_equal(out, wanted)
+
+
+@triton.jit
+def linear_recurrence(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, SUM: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    _, y = tl.associative_scan((tl.load(x_ptr + M * N + at), tl.load(x_ptr + at)), SUM, linear)
+    tl.store(out_ptr + at, y)
+
+
+@pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("rows", "columns", "warps"), [
+    (16, 128, 4), (64, 64, 4), (64, 8, 1), (1, 1024, 4), (1, 4096, 8), (1, 64, 4)])
+def test_recurrences_of_fp16_are_scanned(
+    rows: int, columns: int, warps: int, axis: int, device: str
+) -> None:
+    rng = np.random.default_rng(rows)
+    x = rng.integers(-2, 3, (2, rows, columns)).astype(np.float16)
+    x[1] = rng.integers(-1, 2, (rows, columns))
+    x, out, wanted = aligned(x), aligned(np.zeros_like(x[0])), x[0].copy()
+    text = run(linear_recurrence, device, warps, x, out, ("fp16", "fp16"), axis)
+    if axis == 1 and (rows > 1 or columns > 64):
+        assert calls(text, "xe.half.both.") == (device != "dg2")
+    step, down = np.moveaxis(wanted, axis, 0), np.moveaxis(x[1], axis, 0)
+    for n in range(1, len(step)):
+        step[n] += step[n - 1] * down[n]
     assert np.array_equal(out, wanted)
 
 

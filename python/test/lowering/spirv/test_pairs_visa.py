@@ -22,6 +22,7 @@ NAMES = (*(f"{name}.{how}" for name in ARITHMETIC for how in PAIRS_OR_ONE),
          *(f"{name}.by_{how}" for name in FUSED for how in FACTORS),
          *(f"{kind}.{bits}" for kind in KINDS for bits in BITS),
          *(f"{way}.{name}" for way in ("up", "down") for name in RUNNING),
+         *(f"both.{name}" for name in (*ARITHMETIC, "plus")), "zip",
          "plus.e408", "in_order.4", "in_turns.4", "nibbles")
 
 
@@ -75,6 +76,24 @@ def test_running(way: str, name: str) -> None:
     found, wanted = image(f"{way}.{name}", given), np.stack(done)[order]
     assert np.array_equal(found, wanted, equal_nan=True)
     assert ((np.signbit(found) == np.signbit(wanted)) | np.isnan(wanted)).all()
+
+
+@pytest.mark.parametrize("name", [*ARITHMETIC, "plus"])
+def test_both_values_of_a_dword(name: str) -> None:
+    a, b, c = (halves(n, 1)[0] for n in (1, 2, 3))
+    given = [a, b, c][: len(arguments_of(f"both.{name}"))]
+    fused = (a.astype(np.float64) * b + c).astype(np.float16)
+    wanted = {"add": a + b, "sub": a - b, "mul": a * b, "min": np.fmin(a, b),
+              "max": np.fmax(a, b), "plus": fused}[name]
+    made = functions(*(HALVES + each for each in NAMES))(HALVES + f"both.{name}", *given)
+    assert np.array_equal(made.view(np.float16).reshape(LANES, 2), wanted)
+
+
+def test_zip() -> None:
+    a, b = (np.random.default_rng(n).integers(0, 1 << 16, (LANES, 2), np.uint16) for n in (1, 2))
+    made = functions(*(HALVES + each for each in NAMES))(HALVES + "zip", a, b)
+    assert np.array_equal(made.view(np.uint16).reshape(2, LANES, 2), np.stack([a, b], -1).swapaxes(
+        0, 1))
 
 
 def test_twice() -> None:
