@@ -12,6 +12,7 @@ values, which are used four times.  Integers are converted by their bits: 0x6400
 | plus, less, from | four dwords; twice four or one | a * b + c, a * b - c, c - a * b |
 | up, down | four dwords | running sums, minima or maxima of the eight values of a lane |
 | twice | fp16 | a dword of two |
+| upper | four dwords | two dwords with the upper bytes of all values, rounded: fp8e5 |
 | bits | eight words; their rotation | 1024 + the last bits of each word |
 | rows | words of eight rows in lanes; their rotation | like bits |
 | in_order | words; their shifts to the right | like rows |
@@ -39,7 +40,7 @@ def arguments_of(name: str) -> tuple[str, ...]:
         return (ONE, ONE) if kind == "in_order" else (ONE, ONE, ONE)
     if kind in ("bits", "rows"):
         return (FOUR, FOUR, FOUR) if kind == "bits" else (ONE, FOUR)
-    if kind in ("plus", "up", "down"):
+    if kind in ("plus", "up", "down", "upper"):
         return (FOUR,)
     if kind in ("nibbles", "twice"):
         return (ONE if kind == "nibbles" else "half",)
@@ -49,7 +50,7 @@ def arguments_of(name: str) -> tuple[str, ...]:
 def result_of(name: str) -> str:
     """Type of the result of the function `name`."""
     kind = name.partition(".")[0]
-    return "<2 x i32>" if kind == "zip" else ONE if kind in ("twice", "both") else FOUR
+    return "<2 x i32>" if kind in ("zip", "upper") else ONE if kind in ("twice", "both") else FOUR
 
 
 def body_of(name: str) -> str:
@@ -59,7 +60,7 @@ def body_of(name: str) -> str:
         return "\n".join(_fused(kind, *how.split("_")[1:])) + "\n"
     lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles,
              "up": _running, "down": _running,
-             "twice": _twice, "both": _both, "zip": _zip,
+             "twice": _twice, "both": _both, "zip": _zip, "upper": _upper,
              "in_order": _in_order, "in_turns": _in_turns}.get(
         kind, _arithmetic)(kind, how)
     return "\n".join(lines) + "\n"
@@ -143,6 +144,31 @@ def _zip(kind: str, how: str) -> list[str]:
     """Join the lower halves of two dwords, and their upper halves."""
     return [_alias("U", "UW", 64, 0), _alias("A", "UW", 32, 1), _alias("B", "UW", 32, 2),
             *(f"mov (M1_NM, 32) U(0,{n})<2> {name}(0,0)<1;16,2>" for n, name in enumerate("AB"))]
+
+
+def _upper(kind: str, how: str) -> list[str]:
+    """Round 16 bits to the upper 8: add half of the last unit, minus one if the last bit is 0.
+
+    Limits keep the sum from the exponent of infinity.  The other bits of NaN are set.
+    """
+    lines = [_alias("R", "UB", 128, 0), _alias("A", "HF", 128, 1), _alias("B", "UW", 128, 1),
+             ".decl T v_type=G type=UW num_elts=32 align=GRF",
+             ".decl H v_type=G type=HF num_elts=32 alias=<T,0>",
+             ".decl V v_type=G type=UB num_elts=64 alias=<T,0>",
+             ".decl S v_type=G type=UW num_elts=32 align=GRF",
+             ".decl P v_type=P num_elts=32"]
+    for r in range(4):
+        lines += [
+            f"cmp.ne (M1_NM, 32) P A({r},0)<1;1,0> A({r},0)<1;1,0>",
+            f"min (M1_NM, 32) H(0,0)<1> A({r},0)<1;1,0> 0x7b00:hf",
+            "max (M1_NM, 32) H(0,0)<1> H(0,0)<1;1,0> 0xfb00:hf",
+            "shr (M1_NM, 32) S(0,0)<1> T(0,0)<1;1,0> 0x8:uw",
+            "and (M1_NM, 32) S(0,0)<1> S(0,0)<1;1,0> 0x1:uw",
+            "add3 (M1_NM, 32) T(0,0)<1> T(0,0)<1;1,0> S(0,0)<1;1,0> 0x7f:uw",
+            f"(P) or (M1_NM, 32) T(0,0)<1> B({r},0)<1;1,0> 0x7f00:uw",
+            *(f"mov (M1_NM, 16) R({r // 2},{2 * (r % 2) + k})<4> V(0,{2 * k + 1})<4;1,0>"
+              for k in (0, 1))]
+    return lines
 
 
 def _masked(r: int, bits: int, source: str) -> str:

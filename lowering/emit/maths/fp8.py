@@ -15,10 +15,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from triton_xe import llvm as ir
 from triton_xe.errors import UnsupportedError
+from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths import halves
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.types import HALF, I8, I16, I32
+from triton_xe.lowering.emit.types import HALF, I8, I16, I32, vector_of
+from triton_xe.lowering.emit.writer import Writer
+from triton_xe.spirv import HALVES
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,15 @@ def from_float(name: str, x: Term, toward_zero: bool) -> Term:
         result = where(size.equals(math.inf), kind.largest + 1, result)
     result = where(x.is_nan(), kind.nan, result)
     return (result | (bits >> 24 & 0x80)).resized(I8)
+
+
+def words_from_halves(em: Writer, words: ir.Operand) -> ir.Operand:
+    """Eight fp16 values in four dwords as fp8e5 in two dwords, rounded to the nearest."""
+    def body(inner: Writer, given: ir.Operand) -> ir.Operand:
+        made = from_float("f8E5M2", Term(inner, inner.b.bitcast(given, vector_of(HALF, 8))), False)
+        return inner.b.bitcast(made.value, vector_of(I32, 2))
+
+    return call_internal(em, HALVES + "upper", vector_of(I32, 2), [words], body)
 
 
 def takes_half(name: str) -> bool:

@@ -11,7 +11,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from triton_xe import llvm as ir
 from triton_xe.dialects.arith_ext import TruncFOp, TruncIOp
 from triton_xe.dialects.tt.memory import LoadOp, StoreOp
-from triton_xe.dialects.tt.ops import AddPtrOp, IntToPtrOp, PtrToIntOp, TransOp
+from triton_xe.dialects.tt.ops import AddPtrOp, FpToFpOp, IntToPtrOp, PtrToIntOp, TransOp
 from triton_xe.dialects.tt.types import CachePolicyAttr
 from triton_xe.dialects.ttg import ConvertLayoutOp
 from triton_xe.hardware.block_2d import has_offsets
@@ -19,6 +19,8 @@ from triton_xe.hardware.memory import COLUMN_BYTES, MAX_LANE_BYTES
 from triton_xe.hardware.register_file import HALF_FILE
 from triton_xe.lowering.emit.emitter import Emitter, disjoint, lowers
 from triton_xe.lowering.emit.lane_access import CachePolicy, load, store
+from triton_xe.lowering.emit.maths import fp8
+from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.terms import Term
 from triton_xe.lowering.emit.maths.wide import same_bits, words_of_bytes, words_of_halves
 from triton_xe.lowering.emit.tensors.promises import where_kept
@@ -27,6 +29,7 @@ from triton_xe.lowering.emit.tensors.registers import (
     Halves,
     InWords,
     Registers,
+    concatenated,
     eager,
     mapped,
     regrouped,
@@ -42,7 +45,9 @@ from triton_xe.lowering.emit.types import (
     POINTER,
     argument_type,
     bits_of,
+    element,
     is_bf16,
+    is_fp8,
     is_pointer,
     scalar_type,
     vector_of,
@@ -305,11 +310,13 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
 
 
 def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Operand | None:
-    """Registers of fp32 rounded to fp16, two in a word, or low bytes of words, four in a word.
+    """Registers of fp32 rounded to fp16, two in a word, or those of bytes, four in a word.
 
-    None for others.
+    The bytes are the lowest of words, or loaded fp16 rounded to fp8e5.  None for others.
     """
     op = value.owner
+    if isinstance(op, FpToFpOp):
+        return _upper_bytes(em, op, start, width)
     if isinstance(op, TruncIOp):
         is_byte = scalar_type(value.type) == I8 and scalar_type(op.operands[0].type) == I32
         return words_of_bytes(em, em.registers(op.operands[0]).slice(em, start, width)) if (
@@ -319,6 +326,18 @@ def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.
         return None
     held = em.registers(op.input)
     return words_of_halves(em, held.slice(em, start, width)) if width == CHUNK else None
+
+
+def _upper_bytes(em: Emitter, op: FpToFpOp, start: int, width: int) -> ir.Operand | None:
+    """Registers of loaded fp16 rounded to fp8e5, four in a word; None for others."""
+    held, kind = em.registers(op.src), op.result.type
+    is_upper = is_fp8(kind) and fp8.takes_half(element(kind).name) and (
+        getattr(op.rounding, "data", "rtne") == "rtne")
+    is_loaded = isinstance(held, Halves) and held.kind == HALF and width % CHUNK == 0
+    return concatenated(em, [
+        fp8.words_from_halves(em, held.words(em, i, CHUNK))
+        for i in range(start, start + width, CHUNK)]) if (
+        is_upper and is_loaded and suits(em.state)) else None
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Operand | None:

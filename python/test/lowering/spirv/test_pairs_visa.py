@@ -22,7 +22,7 @@ NAMES = (*(f"{name}.{how}" for name in ARITHMETIC for how in PAIRS_OR_ONE),
          *(f"{name}.by_{how}" for name in FUSED for how in FACTORS),
          *(f"{kind}.{bits}" for kind in KINDS for bits in BITS),
          *(f"{way}.{name}" for way in ("up", "down") for name in RUNNING),
-         *(f"both.{name}" for name in (*ARITHMETIC, "plus")), "zip",
+         *(f"both.{name}" for name in (*ARITHMETIC, "plus")), "zip", "upper",
          "plus.e408", "in_order.4", "in_turns.4", "nibbles")
 
 
@@ -94,6 +94,18 @@ def test_zip() -> None:
     made = functions(*(HALVES + each for each in NAMES))(HALVES + "zip", a, b)
     assert np.array_equal(made.view(np.uint16).reshape(2, LANES, 2), np.stack([a, b], -1).swapaxes(
         0, 1))
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_upper_bytes_are_rounded(part: int) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).reshape(8, -1, 4, LANES, 2)[part]
+    limited = np.clip(every.view(np.float16), -57344, 57344).view(np.uint16).astype(np.uint32)
+    rounded = limited + 127 + (limited >> 8 & 1) >> 8
+    wanted = np.where(np.isnan(every.view(np.float16)), every >> 8 | 127, rounded)
+    for given, bytes_ in zip(every, wanted.astype(np.uint8), strict=True):
+        made = functions(*(HALVES + each for each in NAMES))(HALVES + "upper", given)
+        assert np.array_equal(made.reshape(2, LANES, 2, 2), bytes_.reshape(
+            2, 2, LANES, 2).swapaxes(1, 2))
 
 
 def test_twice() -> None:
