@@ -23,22 +23,18 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from triton_xe import llvm as ir
-from triton_xe.dialects import xe
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
-from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter, lowers
-from triton_xe.lowering.emit.maths import pairs
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.lane_scans import (
-    combine_with_prefix,
     from_previous_lane,
     moves_by_function,
     scan_lanes,
     scan_registers,
 )
 from triton_xe.lowering.emit.maths.terms import Term
-from triton_xe.lowering.emit.maths.wide import AT_ONCE, COMPUTED
+from triton_xe.lowering.emit.maths.wide import AT_ONCE
 from triton_xe.lowering.emit.tensors.reduce import (
     Combine,
     Values,
@@ -47,22 +43,28 @@ from triton_xe.lowering.emit.tensors.reduce import (
     combiner,
     narrowed_results,
     neutral_element,
-    vectorizable,
-    wave_operation,
 )
 from triton_xe.lowering.emit.tensors.registers import (
     CHUNK,
-    Halves,
-    Registers,
     eager,
-    from_scalars,
-    join,
     regrouped,
 )
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
+from triton_xe.lowering.emit.tensors.scan_values import (
+    Bits,
+    Runs,
+    as_vector,
+    bits_along,
+    groups_of,
+    moved_by,
+    registers_beside,
+    registers_of,
+    runs_of,
+    stored_chunks,
+    wave_of,
+)
 from triton_xe.lowering.emit.tensors.shuffle import shuffle_in_runs, shuffle_index, shuffle_xor
-from triton_xe.lowering.emit.types import FLOAT, HALF, I32, TWO_HALVES, number
-from triton_xe.lowering.emit.values import instruction_of, opcode_of
+from triton_xe.lowering.emit.types import FLOAT, HALF, TWO_HALVES, number
 from triton_xe.lowering.facts.view import Coordinates, View, consecutive
 
 MOST_TOTALS = 16
@@ -85,41 +87,6 @@ Level = tuple[dict[Coordinates, Before], Callable[[], dict[Coordinates, Values]]
 """Prefixes of the blocks, and a function that emits the totals of the larger blocks."""
 
 
-@dataclass(frozen=True)
-class Bits:
-    """Register, lane and warp bits that select the position along the axis, by position bit."""
-
-    register: dict[int, int]
-    lane: dict[int, int]
-    warp: dict[int, int]
-
-
-def bits_along(view: View, axis: int) -> Bits:
-    """Find the bits of a layout that select the position along an axis.
-
-    `UnsupportedError` for a swizzled layout, where one bit changes several position bits.
-    """
-    found: tuple[dict[int, int], ...] = ({}, {}, {})
-    for table, bases in zip(found[1:], (view.lanes, view.warps), strict=True):
-        for bit, c in enumerate(bases):
-            if c[axis]:
-                table[_position(c[axis])] = bit
-    reached = 0
-    for c in view.registers:
-        reached |= c[axis]
-    for bit in range(reached.bit_length()):
-        if reached >> bit & 1:
-            found[0][bit] = 1 << bit
-    return Bits(*found)
-
-
-def _position(value: int) -> int:
-    """Number of the only bit that is set; `UnsupportedError` if several are."""
-    if value & (value - 1):
-        raise UnsupportedError("tt.scan along a swizzled dimension")
-    return value.bit_length() - 1
-
-
 @lowers(ScanOp)
 def lower_scan(em: Emitter, op: ScanOp) -> None:
     axis = int(op.axis.value.data)
@@ -127,144 +94,28 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
     view = em.view(op.srcs[0])
     check_axis(view, axis, op.name)
     sources = combined_sources(em, op)
-    wave = _wave(op, sources)
-    beside = _beside(em, op, sources, axis)
+    wave = wave_of(op, sources)
+    beside = registers_beside(em, op, sources, axis)
     scan = Scan(em, view, axis, bits_along(view, axis), reverse, combiner(em, op), wave,
                 neutral_element(op), beside)
-    chunks = _stored_chunks(em, op, sources[0], scan.in_registers) if scan.in_registers else []
+    chunks = stored_chunks(em, op, sources[0], scan.in_registers) if scan.in_registers else []
     if chunks:
         em.bind(op.res[0], regrouped(em, eager(
             sources[0].kind, scan.in_chunks(chunks), scan.in_registers)))
         return
-    runs = _runs(em, op, sources[0], view, axis, wave, reverse=reverse)
+    runs = runs_of(em, op, sources[0], view, axis, wave, reverse=reverse)
     if runs is not None:
         vectors = replace(scan, runs=runs).run(
             {c: [x] for c, x in zip(view.registers[:: runs.positions], runs.given, strict=True)})
         em.bind(op.res[0], runs.registers(em, [x for x, in vectors.values()]))
         return
-    groups = _groups(view, beside)
-    scanned = scan.run({view.registers[group[0]]: [_vector(em, s, group) for s in sources]
+    groups = groups_of(view, beside)
+    scanned = scan.run({view.registers[group[0]]: [as_vector(em, s, group) for s in sources]
                         for group in groups})
     for index, result in enumerate(op.res):
         column = narrowed_results(
             em, op, [scanned[view.registers[group[0]]][index] for group in groups], index)
-        em.bind(result, _registers(em, groups, column))
-
-
-def _beside(
-    em: Emitter, op: ScanOp, sources: Sequence[Registers], axis: int
-) -> tuple[Coordinates, ...]:
-    """The first register, and those at an equal position along the axis that join its vector.
-
-    Those of loaded fp16 are two, which fill a dword: neighbours, or else of two rows, or of two
-    blocks that lanes scan apart.  Others are the first ones up to one at another position, at most
-    a chunk.
-    """
-    view = em.view(op.srcs[0])
-    registers, count = view.registers, 1
-    # vectors of four registers of 32 bytes spill
-    if not vectorizable(op) or em.state.target.grf_bytes < 64:
-        return registers[:1]
-    is_half = suits(em.state) and all(
-        isinstance(s, Halves) and s.kind == HALF for s in sources)
-    while count < min(len(registers), 2 if is_half else CHUNK) and not registers[count][axis]:
-        count *= 2
-    if not is_half or count > 1 or _wave(op, sources) is not None:
-        return registers[:count]
-    bits = bits_along(view, axis)
-    block = 1 << next(n for n in range(32) if n not in bits.register)
-    apart = [c for c in registers[1:] if not c[axis] % block]
-    rows = [c for c in apart if not c[axis]]
-    return (registers[0], *(rows or (apart if block.bit_length() - 1 in bits.lane else []))[:1])
-
-
-def _vector(em: Emitter, source: Registers, group: list[int]) -> ir.Operand:
-    """The registers of a group as one vector."""
-    first, last = group[0], group[-1]
-    if len(group) != 2 or not isinstance(source, Halves):
-        return join(em, source, group)
-    if last == first + 1:
-        return em.b.bitcast(source.words(em, first, 2), TWO_HALVES)
-    if (last - first) % 2:
-        return join(em, source, group)
-    return em.remember((source, "zip", first // 2, last // 2), lambda: pairs.zipped(em, *(
-        source.pairs.register(em, r // 2) for r in group)))[first % 2]
-
-
-def _registers(
-    em: Emitter, groups: Sequence[Sequence[int]], vectors: Sequence[ir.Operand]
-) -> Registers:
-    """The registers whose values are in vectors, those of each group in one."""
-    kind, count = vectors[0].type.scalar, len(groups[0])
-    if list(groups[0]) == list(range(count)) and vectors[0].type == TWO_HALVES:
-        words = from_scalars(em, I32, [em.b.bitcast(x, I32) for x in vectors])
-        return Halves(em, HALF, regrouped(em, words, CHUNK // 2))
-    if count > 1 and list(groups[0]) == list(range(count)):
-        return regrouped(em, eager(kind, vectors, count))
-    scalars = {r: em.b.extract(x, i) if count > 1 else x
-               for group, x in zip(groups, vectors, strict=True) for i, r in enumerate(group)}
-    return from_scalars(em, kind, [scalars[r] for r in sorted(scalars)])
-
-
-def _groups(view: View, beside: tuple[Coordinates, ...]) -> list[list[int]]:
-    """The registers whose values are one vector."""
-    groups: dict[Coordinates, list[int]] = {}
-    taken = set[Coordinates]()
-    for c in view.registers:
-        if c not in taken:
-            each = [_sum(c, other) for other in beside]
-            taken.update(each)
-            groups[c] = [view.index[e] for e in each]
-    return list(groups.values())
-
-
-def _wave(op: ScanOp, sources: Sequence[Registers]) -> int | None:
-    """Number of the subgroup operation (`genisa.WAVE_OPERATIONS`) that computes this scan."""
-    return wave_operation(op) if all(s.kind in (HALF, FLOAT, I32) for s in sources) else None
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Runs of consecutive positions of a lane, each in one vector, and functions of them."""
-
-    positions: int
-    given: Sequence[ir.Operand]
-    scan: Callable[[ir.Operand], ir.Operand]
-    total: Callable[[ir.Operand], ir.Operand]
-    """The last value of a scanned vector."""
-    after: Callable[[ir.Operand, ir.Operand], ir.Operand]
-    """Combine a scanned vector with a prefix."""
-    registers: Callable[[Emitter, list[ir.Operand]], Registers]
-
-
-def _runs(
-    em: Emitter, op: ScanOp, source: Registers, view: View, axis: int, wave: int | None, *,
-    reverse: bool
-) -> Runs | None:
-    """The runs of a scan, if functions scan them: fp16 in pairs, or loaded vectors of int32.
-
-    Those of fp32 would save no cycles, because prefixes of two registers are copied first.
-    """
-    if wave is None:
-        return None
-    if pairs.uses_pairs(em, op.srcs[0].type, op.srcs) and consecutive(view, axis, CHUNK):
-        name = genisa.WAVE_OPERATIONS[wave].removeprefix("f")
-        return Runs(
-            CHUNK, [source.words(em, i, CHUNK) for i in range(0, source.count, CHUNK)],
-            lambda x: pairs.running(em, name, x, reverse=reverse),
-            lambda x: pairs.element(em, x, 0 if reverse else CHUNK - 1),
-            lambda x, prefix: pairs.combined_with_one(em, name, x, prefix),
-            lambda em, found: Halves(em, HALF, eager(I32, found, CHUNK // 2)))
-    if not (suits(em.state) and source.kind == I32 and source.count % AT_ONCE == 0
-            and op.srcs[0].has_one_use() and consecutive(view, axis, AT_ONCE)):
-        return None
-    chunks = [x for chunk in source.all_chunks(em) for x in _parts(chunk)]
-    return Runs(
-        AT_ONCE, chunks, lambda x: scan_registers(em, wave, x, None, reverse=reverse),
-        lambda x: em.b.extract(x, 0 if reverse else AT_ONCE - 1),
-        lambda x, prefix: combine_with_prefix(em, wave, x, prefix),
-        lambda em, found: eager(source.kind, found, AT_ONCE),
-    ) if all(x.type.count == AT_ONCE and _is_computed(x) for x in chunks) else None
+        em.bind(result, registers_of(em, groups, column))
 
 
 @dataclass(frozen=True)
@@ -308,7 +159,7 @@ class Scan:
                       for c, held in before.items()}
             first += count
             totals = larger() if first < last else {}
-        prefixes = {c: [before[_sum(c, other)] for other in self.beside]
+        prefixes = {c: [before[moved_by(c, other)] for other in self.beside]
                     if is_apart else [before[c]] for c in runs}
         return {c: self._taken(prefixes[self._block(c, start)], value)
                 for c, value in values.items()}
@@ -338,7 +189,7 @@ class Scan:
         """The totals of each column, from vectors of columns."""
         if len(self.beside) == 1:
             return totals
-        return {_sum(c, other): [self.em.b.extract(x, i) for x in held]
+        return {moved_by(c, other): [self.em.b.extract(x, i) for x in held]
                 for c, held in totals.items() for i, other in enumerate(self.beside)}
 
     def _moves_vectors(self, first: int, totals: Totals) -> bool:
@@ -349,7 +200,7 @@ class Scan:
     def _apart(self, before: Mapping[Coordinates, Before | None]) -> dict[
             Coordinates, Before | None]:
         """The prefixes of each column, from vectors of columns."""
-        return {_sum(c, other): held and Before(
+        return {moved_by(c, other): held and Before(
             [self.em.b.extract(x, i) for x in held.values], held.known)
             for c, held in before.items() for i, other in enumerate(self.beside)}
 
@@ -644,41 +495,6 @@ class Scan:
     def _chosen(self, known: ir.Operand | None, yes: ir.Operand, no: ir.Operand) -> ir.Operand:
         """Select `yes` if a prefix is not empty; `known` is None if it never is."""
         return yes if known is None else self.em.b.select(known, yes, no)
-
-
-def _stored_chunks(
-    em: Emitter, op: ScanOp, source: Registers, count: int
-) -> list[ir.Operand]:
-    """The chunks of `count` registers that functions scan in place; none if they would be copied.
-
-    That is so for vectors that are used otherwise or are parts of others.  Results that are not
-    stored need no consecutive registers, and Intel's compiler moves none of them.
-    """
-    is_stored = all(isinstance(use.operation, xe.ToFragmentOp) for use in op.res[0].uses)
-    if not (is_stored and op.srcs[0].has_one_use() and source.kind in (FLOAT, I32)):
-        return []
-    chunks = [part for chunk in source.all_chunks(em)
-              for part in (_parts(chunk) if chunk.type.lanes > count else [chunk])]
-    return chunks if all(x.type.lanes == count and _is_computed(x) for x in chunks) else []
-
-
-def _parts(vector: ir.Operand) -> Sequence[ir.Operand]:
-    """The vectors that a vector is concatenated from, or the vector."""
-    joined = instruction_of(vector, "shufflevector")
-    if joined is None or joined.indices != tuple(range(vector.type.count)):
-        return [vector]
-    return joined.operands
-
-
-def _is_computed(vector: ir.Operand) -> bool:
-    """True if a vector is loaded or computed, and has consecutive registers of its own."""
-    while (cast := instruction_of(vector, "bitcast")) is not None:
-        vector = cast.operands[0]
-    return opcode_of(vector) in (*COMPUTED, "fpext", "load")
-
-
-def _sum(c: Coordinates, other: Coordinates) -> Coordinates:
-    return tuple(a + b for a, b in zip(c, other, strict=True))
 
 
 def _lanes_below(bits: Bits, bit: int) -> int:
