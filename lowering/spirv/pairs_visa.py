@@ -7,11 +7,8 @@ values, which are used four times.  Integers are converted by their bits: 0x6400
 |---|---|---|
 | add, sub, mul | four dwords; four or one | of each fp16 value |
 | both | one dword each | of each fp16 value: sum, difference, product, minimum, a * b + c |
-| min, max | four dwords; one | of each fp16 value |
 | plus | four dwords | each plus a constant, which is in the name |
 | plus, less, from | four dwords; twice four or one | a * b + c, a * b - c, c - a * b |
-| up, down | four dwords | running sums, minima or maxima of the eight values of a lane |
-| twice | fp16 | a dword of two |
 | upper | four dwords | two dwords with the upper bytes of all values, rounded: fp8e5 |
 | bits | eight words; their rotation | 1024 + the last bits of each word |
 | rows | words of eight rows in lanes; their rotation | like bits |
@@ -21,8 +18,6 @@ values, which are used four times.  Integers are converted by their bits: 0x6400
 """
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 FOUR, ONE = "<4 x i32>", "i32"
 _MOVED = (".decl T v_type=G type=UD num_elts=64 align=GRF",
@@ -40,17 +35,17 @@ def arguments_of(name: str) -> tuple[str, ...]:
         return (ONE, ONE) if kind == "in_order" else (ONE, ONE, ONE)
     if kind in ("bits", "rows"):
         return (FOUR, FOUR, FOUR) if kind == "bits" else (ONE, FOUR)
-    if kind in ("plus", "up", "down", "upper"):
+    if kind in ("plus", "upper"):
         return (FOUR,)
-    if kind in ("nibbles", "twice"):
-        return (ONE if kind == "nibbles" else "half",)
+    if kind == "nibbles":
+        return (ONE,)
     return FOUR, ONE if how == "by_one" else FOUR
 
 
 def result_of(name: str) -> str:
     """Type of the result of the function `name`."""
     kind = name.partition(".")[0]
-    return "<2 x i32>" if kind in ("zip", "upper") else ONE if kind in ("twice", "both") else FOUR
+    return "<2 x i32>" if kind in ("zip", "upper") else ONE if kind == "both" else FOUR
 
 
 def body_of(name: str) -> str:
@@ -59,8 +54,7 @@ def body_of(name: str) -> str:
     if how.count("_") == 2:
         return "\n".join(_fused(kind, *how.split("_")[1:])) + "\n"
     lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles,
-             "up": _running, "down": _running,
-             "twice": _twice, "both": _both, "zip": _zip, "upper": _upper,
+             "both": _both, "zip": _zip, "upper": _upper,
              "in_order": _in_order, "in_turns": _in_turns}.get(
         kind, _arithmetic)(kind, how)
     return "\n".join(lines) + "\n"
@@ -99,36 +93,6 @@ def _fused(kind: str, second: str, third: str) -> list[str]:
 def _plus(kind: str, how: str) -> list[str]:
     return [_HALVES, _alias("A", "HF", 128, 1),
             *(f"add (M1_NM, 32) H({r},0)<1> A({r},0)<1;1,0> 0x{how}:hf" for r in range(4))]
-
-
-def _running(kind: str, how: str) -> list[str]:
-    """Combine the values of a dword, then both with the last value of the dword before.
-
-    The earlier value is moved first, because operands of fp16 have equal positions in a dword.  The
-    first value is combined with -0, which leaves it as it is, or with itself.
-    """
-    steps = range(4) if kind == "up" else range(3, -1, -1)
-    first = 0 if kind == "up" else 1
-    last = 1 - first
-    lines = [_HALVES, _WORDS, _alias("A", "HF", 128, 1), _alias("B", "UW", 128, 1),
-             ".decl T v_type=G type=UW num_elts=32 align=GRF",
-             ".decl M v_type=G type=HF num_elts=32 alias=<T,0>"]
-    if how == "add":
-        lines.append("mov (M1_NM, 32) T(0,0)<1> 0x8000:uw")
-    for r in steps:
-        lines += [f"mov (M1_NM, 16) T(0,{last})<2> B({r},{first})<2;1,0>" if how == "add" else
-                  f"mov (M1_NM, 32) T(0,0)<1> B({r},{first})<2;2,0>",
-                  f"{how} (M1_NM, 32) H({r},0)<1> M(0,0)<1;1,0> A({r},0)<1;1,0>"]
-    for before, r in pairwise(steps):
-        lines += [f"mov (M1_NM, 32) T(0,0)<1> U({before},{last})<2;2,0>",
-                  f"{how} (M1_NM, 32) H({r},0)<1> M(0,0)<1;1,0> H({r},0)<1;1,0>"]
-    return lines
-
-
-def _twice(kind: str, how: str) -> list[str]:
-    """Copy a value to both halves of a dword."""
-    return [".decl U v_type=G type=UW num_elts=32 alias=<$0,0>", _alias("A", "UW", 16, 1),
-            "mov (M1_NM, 32) U(0,0)<1> A(0,0)<1;2,0>"]
 
 
 def _both(kind: str, how: str) -> list[str]:

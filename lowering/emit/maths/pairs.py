@@ -50,8 +50,6 @@ MAGIC, BIAS = 0x6400, 1024
 BOTH = 0x10001
 _OPERATIONS: dict[str, Callable[[Term, Term], Term]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "min": lambda a, b: a.with_value(a.em.call(llvm.named("minnum"), [a.value, b.value])),
-    "max": lambda a, b: a.with_value(a.em.call(llvm.named("maxnum"), [a.value, b.value])),
 }
 
 
@@ -174,29 +172,6 @@ def plus(em: Emitter, source: Registers, number: int) -> Registers:
         lambda i: source.parts_of_words(CHUNK * i, CHUNK))
 
 
-def running(em: Emitter, name: str, words: ir.Operand, *, reverse: bool) -> ir.Operand:
-    """Running sums ("add"), minima or maxima of eight fp16 values in four dwords."""
-    def body(inner: Writer, given: ir.Operand) -> ir.Operand:
-        halves, step = inner.b.bitcast(given, EIGHT), -1 if reverse else 1
-        values = [Term(inner, inner.b.extract(halves, i)) for i in range(CHUNK)][::step]
-        combine, done = _OPERATIONS[name], list[Term]()
-        for first, second in zip(values[::2], values[1::2], strict=True):
-            pair = [first, combine(first, second)]
-            done += [combine(done[-1], x) for x in pair] if done else pair
-        return inner.b.bitcast(inner.pack(HALF, [x.value for x in done[::step]]), FOUR)
-
-    return _call(em, f"{'down' if reverse else 'up'}.{name}", [words], body)
-
-
-def combined_with_one(em: Emitter, name: str, words: ir.Operand, half: ir.Operand) -> ir.Operand:
-    """Combine eight fp16 values in four dwords with one of the lane."""
-    def twice(inner: Writer, given: ir.Operand) -> ir.Operand:
-        return inner.b.bitcast(inner.splat(given, 2), I32)
-
-    return _operation(em, name, words, em.remember(
-        ("twice in lanes", half), lambda: _call(em, "twice", [half], twice, I32)))
-
-
 def zipped(em: Emitter, first: ir.Operand, second: ir.Operand) -> list[ir.Operand]:
     """Two vectors of two fp16 values from dwords of two: of both first ones, and of both second."""
     def body(inner: Writer, *given: ir.Operand) -> ir.Operand:
@@ -206,11 +181,6 @@ def zipped(em: Emitter, first: ir.Operand, second: ir.Operand) -> list[ir.Operan
 
     made = _call(em, "zip", [first, second], body, vector_of(I32, 2))
     return [em.b.bitcast(em.b.extract(made, i), TWO_HALVES) for i in (0, 1)]
-
-
-def element(em: Emitter, words: ir.Operand, number: int) -> ir.Operand:
-    """One of eight fp16 values in four dwords."""
-    return em.b.extract(em.b.bitcast(words, EIGHT), number)
 
 
 def _call(

@@ -11,9 +11,8 @@ its prefix within the larger block, and the larger block gets its total:
   above included.
 
 The lowest register bits are no level: a lane combines these runs of registers in sequence at the
-beginning.  At the end it combines each element once with the prefix of its run.  Runs of eight fp16
-values, two to a dword, are scanned and combined by functions that work on both (`maths.pairs`).
-Stored columns that a lane has completely are scanned by functions in place (`scan_registers`).
+beginning.  At the end it combines each element once with the prefix of its run.  Runs of int32, and
+stored columns that a lane has completely, are scanned by functions in place (`scan_registers`).
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.emitter import Emitter, lowers
 from triton_xe.lowering.emit.maths.halves import suits
 from triton_xe.lowering.emit.maths.lane_scans import (
+    combine_with_prefix,
     from_previous_lane,
     moves_by_function,
     scan_lanes,
@@ -52,7 +52,6 @@ from triton_xe.lowering.emit.tensors.registers import (
 from triton_xe.lowering.emit.tensors.scan_totals import Cells
 from triton_xe.lowering.emit.tensors.scan_values import (
     Bits,
-    Runs,
     as_vector,
     bits_along,
     groups_of,
@@ -103,11 +102,10 @@ def lower_scan(em: Emitter, op: ScanOp) -> None:
         em.bind(op.res[0], regrouped(em, eager(
             sources[0].kind, scan.in_chunks(chunks), scan.in_registers)))
         return
-    runs = runs_of(em, op, sources[0], view, axis, wave, reverse=reverse)
-    if runs is not None:
-        vectors = replace(scan, runs=runs).run(
-            {c: [x] for c, x in zip(view.registers[:: runs.positions], runs.given, strict=True)})
-        em.bind(op.res[0], runs.registers(em, [x for x, in vectors.values()]))
+    if runs := runs_of(em, op, sources[0], view, axis):
+        vectors = replace(scan, in_runs=True).run(
+            {c: [x] for c, x in zip(view.registers[::AT_ONCE], runs, strict=True)})
+        em.bind(op.res[0], eager(sources[0].kind, [x for x, in vectors.values()], AT_ONCE))
         return
     groups = groups_of(view, beside)
     scanned = scan.run({view.registers[group[0]]: [as_vector(em, s, group) for s in sources]
@@ -134,19 +132,18 @@ class Scan:
     """The value of an empty prefix, if the operation has a known one."""
     beside: tuple[Coordinates, ...]
     """Registers of one vector, which are at equal positions along the axis, from the first one."""
-    runs: Runs | None = None
-    """The functions of values that are runs of positions."""
+    in_runs: bool = False
+    """True if values are runs of `AT_ONCE` positions, which functions scan."""
 
     def run(self, values: Totals) -> Totals:
         """The scanned values of all registers; those beside each other are one vector."""
         last = (self.view.shape[self.axis] - 1).bit_length()
-        if self.runs is None:
-            start = self._run_from(0, last, self.bits.register)
-            values, found = self._chained(values, 0, start)
+        start = self._run_from(0, last, self.bits.register)
+        if self.in_runs:
+            start = AT_ONCE.bit_length() - 1
+            values, found = self._scanned_runs(values)
         else:
-            start = self.runs.positions.bit_length() - 1
-            values = {c: [self.runs.scan(x)] for c, (x,) in values.items()}
-            found = {c: [self.runs.total(x)] for c, (x,) in values.items()}
+            values, found = self._chained(values, 0, start)
         runs = list(found)
         totals: Totals = found
         before: dict[Coordinates, Before | None] = dict.fromkeys(totals)
@@ -184,6 +181,17 @@ class Scan:
                 em, self.wave, chunks[firsts.index(c)], last.get(column), reverse=self.reverse)
             last[column] = em.b.extract(done[c], 0 if self.reverse else count - 1)
         return [done[c] for c in firsts]
+
+    def _scanned_runs(
+        self, values: Totals
+    ) -> tuple[dict[Coordinates, Values], dict[Coordinates, Values]]:
+        """Scan each run by a function; return the results, and their last values."""
+        assert self.wave is not None
+        last = 0 if self.reverse else AT_ONCE - 1
+        done = {c: scan_registers(self.em, self.wave, x, None, reverse=self.reverse)
+                for c, (x,) in values.items()}
+        return ({c: [x] for c, x in done.items()},
+                {c: [self.em.b.extract(x, last)] for c, x in done.items()})
 
     def _columns(self, totals: Totals) -> Totals:
         """The totals of each column, from vectors of columns."""
@@ -484,8 +492,8 @@ class Scan:
             return value
         prefix = [em.pack(each[0].type, each) for each in zip(
             *(held.values for held in found), strict=True)]
-        taken = self.combine(prefix, value) if self.runs is None else [
-            self.runs.after(*value, *prefix)]
+        taken = [combine_with_prefix(em, self.wave, *value, *prefix)] if (
+            self.in_runs and self.wave is not None) else self.combine(prefix, value)
         if all(held.known is found[0].known for held in found):
             return [self._chosen(found[0].known, x, y) for x, y in zip(taken, value, strict=True)]
         return [em.pack(x.type.scalar, [

@@ -6,18 +6,16 @@ which one instruction computes (`halves_at_once`), and lanes exchange.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triton_xe import llvm as ir
 from triton_xe.dialects import xe
 from triton_xe.dialects.tt.structure import ScanOp
 from triton_xe.errors import UnsupportedError
-from triton_xe.intrinsics import genisa
 from triton_xe.lowering.emit.emitter import Emitter
 from triton_xe.lowering.emit.maths import pairs
 from triton_xe.lowering.emit.maths.halves import suits
-from triton_xe.lowering.emit.maths.lane_scans import combine_with_prefix, scan_registers
 from triton_xe.lowering.emit.maths.wide import AT_ONCE, COMPUTED
 from triton_xe.lowering.emit.tensors.reduce import vectorizable, wave_operation
 from triton_xe.lowering.emit.tensors.registers import (
@@ -97,7 +95,7 @@ def registers_beside(
         isinstance(s, Halves) and s.kind == HALF for s in sources)
     while count < min(len(registers), 2 if is_half else CHUNK) and not registers[count][axis]:
         count *= 2
-    if not is_half or count > 1 or wave_of(op, sources) is not None:
+    if not is_half or count > 1:
         return registers[:count]
     bits = bits_along(view, axis)
     block = 1 << next(n for n in range(32) if n not in bits.register)
@@ -146,48 +144,19 @@ def groups_of(view: View, beside: tuple[Coordinates, ...]) -> list[list[int]]:
     return list(groups.values())
 
 
-@dataclass(frozen=True)
-class Runs:
-    """Runs of consecutive positions of a lane, each in one vector, and functions of them."""
-
-    positions: int
-    given: Sequence[ir.Operand]
-    scan: Callable[[ir.Operand], ir.Operand]
-    total: Callable[[ir.Operand], ir.Operand]
-    """The last value of a scanned vector."""
-    after: Callable[[ir.Operand, ir.Operand], ir.Operand]
-    """Combine a scanned vector with a prefix."""
-    registers: Callable[[Emitter, list[ir.Operand]], Registers]
-
-
 def runs_of(
-    em: Emitter, op: ScanOp, source: Registers, view: View, axis: int, wave: int | None, *,
-    reverse: bool
-) -> Runs | None:
-    """The runs of a scan, if functions scan them: fp16 in pairs, or loaded vectors of int32.
+    em: Emitter, op: ScanOp, source: Registers, view: View, axis: int
+) -> list[ir.Operand]:
+    """Vectors of consecutive positions of int32, if functions scan them; none otherwise.
 
     Those of fp32 would save no cycles, because prefixes of two registers are copied first.
     """
-    if wave is None:
-        return None
-    if pairs.uses_pairs(em, op.srcs[0].type, op.srcs) and consecutive(view, axis, CHUNK):
-        name = genisa.WAVE_OPERATIONS[wave].removeprefix("f")
-        return Runs(
-            CHUNK, [source.words(em, i, CHUNK) for i in range(0, source.count, CHUNK)],
-            lambda x: pairs.running(em, name, x, reverse=reverse),
-            lambda x: pairs.element(em, x, 0 if reverse else CHUNK - 1),
-            lambda x, prefix: pairs.combined_with_one(em, name, x, prefix),
-            lambda em, found: Halves(em, HALF, eager(I32, found, CHUNK // 2)))
-    if not (suits(em.state) and source.kind == I32 and source.count % AT_ONCE == 0
-            and op.srcs[0].has_one_use() and consecutive(view, axis, AT_ONCE)):
-        return None
+    if not (wave_of(op, [source]) is not None and suits(em.state) and source.kind == I32
+            and source.count % AT_ONCE == 0 and op.srcs[0].has_one_use()
+            and consecutive(view, axis, AT_ONCE)):
+        return []
     chunks = [x for chunk in source.all_chunks(em) for x in _parts(chunk)]
-    return Runs(
-        AT_ONCE, chunks, lambda x: scan_registers(em, wave, x, None, reverse=reverse),
-        lambda x: em.b.extract(x, 0 if reverse else AT_ONCE - 1),
-        lambda x, prefix: combine_with_prefix(em, wave, x, prefix),
-        lambda em, found: eager(source.kind, found, AT_ONCE),
-    ) if all(x.type.count == AT_ONCE and _is_computed(x) for x in chunks) else None
+    return chunks if all(x.type.count == AT_ONCE and _is_computed(x) for x in chunks) else []
 
 
 def stored_chunks(

@@ -138,14 +138,17 @@ def test_recurrences_of_fp16_are_scanned(
 @pytest.mark.parametrize("device", ["bmg", "pvc", "dg2"])
 @pytest.mark.parametrize("kind", ["fp32", "fp16", "i32", "i16", "i8"])
 @pytest.mark.parametrize("total", [1, -1, 0])
-@pytest.mark.parametrize(("rows", "columns", "warps"), [(1, 8, 4), (128, 4, 4), (64, 16, 1)])
+@pytest.mark.parametrize(("rows", "columns", "warps", "align"), [
+    (1, 8, 4, 1), (128, 4, 4, 1), (64, 16, 1, 1), (64, 32, 4, 16)])
 def test_each_row_is_scanned(
-    rows: int, columns: int, warps: int, total: int, kind: str, device: str
+    rows: int, columns: int, warps: int, align: int, total: int, kind: str, device: str
 ) -> None:
     dtype: Any = {"f": "float", "i": "int"}[kind[0]] + kind.lstrip("fpi")
     x = np.random.default_rng(rows).integers(-5, 6, (rows, columns)).astype(dtype)
     out = np.zeros_like(x)
-    run(scanned, device, warps, x, out, (kind, kind), total, align=1)
+    text = run(scanned, device, warps, x, out, (kind, kind), total, align)
+    by_function = kind == "i32" and align == 16 and device != "dg2"
+    assert calls(text, "xe.wide.run_") == by_function
     order = slice(None, None, total or 1)
     wanted = (np.cumsum if total else np.maximum.accumulate)(x[:, order], axis=1, dtype=dtype)
     assert np.array_equal(out, wanted[:, order])

@@ -190,7 +190,7 @@ def scan_of_rows_kernel(x, out, rows: tl.constexpr, columns: tl.constexpr, rever
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int32])
 @pytest.mark.parametrize("shape", [(1, 4096), (8, 64), (64, 8), (16, 128)])
 def test_runs_of_rows_are_scanned_by_functions(shape, dtype, has_neutral, reverse):
-    """fp16 in pairs, int32 two registers at a time."""
+    """fp16 of two rows or blocks in a dword, int32 two registers at a time."""
     x = torch.randint(-3, 4, shape).to(dtype)
     out = torch.empty_like(x, device="xpu")
     made = scan_of_rows_kernel[(1,)](x.to("xpu"), out, *shape, reverse, has_neutral)
@@ -198,9 +198,10 @@ def test_runs_of_rows_are_scanned_by_functions(shape, dtype, has_neutral, revers
     want = given.float().cumsum(1) if has_neutral else given.cummax(1).values
     assert torch.equal(out.cpu(), (want.flip(1) if reverse else want).to(dtype))
     way, name = "down" if reverse else "up", "add" if has_neutral else "max"
-    wanted = {torch.float16: (f"xe.half.{way}.{name}",), torch.int32: (
+    wanted = {torch.float16: (f"xe.half.both.{name}",), torch.int32: (
         f"xe.wide.run_{'' if has_neutral else 's'}{name}_4_{way}", "xe.wide.after_")}
-    assert all(calls(made.asm["llir"], name) for name in wanted[dtype])
+    of_one_lane = dtype == torch.float16 and x.numel() <= 512  # eight numbers are one block
+    assert all(calls(made.asm["llir"], name) != of_one_lane for name in wanted[dtype])
 
 
 @triton.jit

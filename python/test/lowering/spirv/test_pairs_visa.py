@@ -13,16 +13,15 @@ from triton_xe.spirv import HALVES
 
 pytestmark = pytest.mark.intel_compiler
 LANES = 16
-ARITHMETIC, PAIRS_OR_ONE = ("add", "sub", "mul", "min", "max"), ("by_pairs", "by_one")
-RUNNING = {"add": np.add, "min": np.fmin, "max": np.fmax}
+ARITHMETIC, PAIRS_OR_ONE = ("add", "sub", "mul"), ("by_pairs", "by_one")
+BOTH = (*ARITHMETIC, "min", "max", "plus")
 FUSED = ("plus", "less", "from")
 FACTORS = ("pairs_pairs", "one_pairs", "pairs_one", "one_one")
 BITS, KINDS = (1, 2, 4, 8), ("bits", "rows")
 NAMES = (*(f"{name}.{how}" for name in ARITHMETIC for how in PAIRS_OR_ONE),
          *(f"{name}.by_{how}" for name in FUSED for how in FACTORS),
          *(f"{kind}.{bits}" for kind in KINDS for bits in BITS),
-         *(f"{way}.{name}" for way in ("up", "down") for name in RUNNING),
-         *(f"both.{name}" for name in (*ARITHMETIC, "plus")), "zip", "upper",
+         *(f"both.{name}" for name in BOTH), "zip", "upper",
          "plus.e408", "in_order.4", "in_turns.4", "nibbles")
 
 
@@ -47,8 +46,7 @@ def test_arithmetic(name: str, how: str) -> None:
     a, b = halves(1), halves(2, 1 if how == "by_one" else 4)
     assert len(arguments_of(f"{name}.{how}")) == 2
     wide = np.broadcast_to(b, a.shape)
-    made = {"add": a + wide, "sub": a - wide, "mul": a * wide,
-            "min": np.fmin(a, wide), "max": np.fmax(a, wide)}[name]
+    made = {"add": a + wide, "sub": a - wide, "mul": a * wide}[name]
     assert np.array_equal(image(f"{name}.{how}", a, b), elements(made))
 
 
@@ -63,22 +61,7 @@ def test_fused(name: str, how: str) -> None:
     assert np.array_equal(image(f"{name}.by_{how}", *given), elements(made.astype(np.float16)))
 
 
-@pytest.mark.parametrize("way", ["up", "down"])
-@pytest.mark.parametrize("name", RUNNING)
-def test_running(way: str, name: str) -> None:
-    given = halves(4)
-    given[0, :4, 0], given[3, :4, 1] = [-0.0, np.inf, np.nan, 6e-8], [-0.0, np.inf, np.nan, 6e-8]
-    order = slice(None, None, 1 if way == "up" else -1)
-    done: list[np.ndarray[Any, Any]] = []
-    for first, second in elements(given)[order].reshape(4, 2, LANES):
-        pair = (first, RUNNING[name](first, second))
-        done += [RUNNING[name](done[-1], x) for x in pair] if done else pair
-    found, wanted = image(f"{way}.{name}", given), np.stack(done)[order]
-    assert np.array_equal(found, wanted, equal_nan=True)
-    assert ((np.signbit(found) == np.signbit(wanted)) | np.isnan(wanted)).all()
-
-
-@pytest.mark.parametrize("name", [*ARITHMETIC, "plus"])
+@pytest.mark.parametrize("name", BOTH)
 def test_both_values_of_a_dword(name: str) -> None:
     a, b, c = (halves(n, 1)[0] for n in (1, 2, 3))
     given = [a, b, c][: len(arguments_of(f"both.{name}"))]
@@ -106,12 +89,6 @@ def test_upper_bytes_are_rounded(part: int) -> None:
         made = functions(*(HALVES + each for each in NAMES))(HALVES + "upper", given)
         assert np.array_equal(made.reshape(2, LANES, 2, 2), bytes_.reshape(
             2, 2, LANES, 2).swapaxes(1, 2))
-
-
-def test_twice() -> None:
-    given = halves(5, 1)[0, :, 0]
-    made = functions(HALVES + "twice")(HALVES + "twice", given).view(np.float16)
-    assert np.array_equal(made.reshape(LANES, 2), np.stack([given, given], 1))
 
 
 def test_plus_a_number() -> None:
