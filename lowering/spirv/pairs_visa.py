@@ -9,7 +9,7 @@ values, which are used four times.  Integers are converted by their bits: 0x6400
 | both | one dword each | of each fp16 value: sum, difference, product, minimum, a * b + c |
 | plus | four dwords | each plus a constant, which is in the name |
 | plus, less, from | four dwords; twice four or one | a * b + c, a * b - c, c - a * b |
-| upper | four dwords | two dwords with the upper bytes of all values, rounded: fp8e5 |
+| fp8 | four dwords | two dwords with the 8-bit floats of all values |
 | bits | eight words; their rotation | 1024 + the last bits of each word |
 | rows | words of eight rows in lanes; their rotation | like bits |
 | in_order | words; their shifts to the right | like rows |
@@ -35,7 +35,7 @@ def arguments_of(name: str) -> tuple[str, ...]:
         return (ONE, ONE) if kind == "in_order" else (ONE, ONE, ONE)
     if kind in ("bits", "rows"):
         return (FOUR, FOUR, FOUR) if kind == "bits" else (ONE, FOUR)
-    if kind in ("plus", "upper"):
+    if kind in ("plus", "fp8"):
         return (FOUR,)
     if kind == "nibbles":
         return (ONE,)
@@ -45,7 +45,7 @@ def arguments_of(name: str) -> tuple[str, ...]:
 def result_of(name: str) -> str:
     """Type of the result of the function `name`."""
     kind = name.partition(".")[0]
-    return "<2 x i32>" if kind in ("zip", "upper") else ONE if kind == "both" else FOUR
+    return "<2 x i32>" if kind in ("zip", "fp8") else ONE if kind == "both" else FOUR
 
 
 def body_of(name: str) -> str:
@@ -54,7 +54,7 @@ def body_of(name: str) -> str:
     if how.count("_") == 2:
         return "\n".join(_fused(kind, *how.split("_")[1:])) + "\n"
     lines = {"bits": _bits, "rows": _bits, "plus": _plus, "nibbles": _nibbles,
-             "both": _both, "zip": _zip, "upper": _upper,
+             "both": _both, "zip": _zip, "fp8": _fp8,
              "in_order": _in_order, "in_turns": _in_turns}.get(
         kind, _arithmetic)(kind, how)
     return "\n".join(lines) + "\n"
@@ -110,29 +110,54 @@ def _zip(kind: str, how: str) -> list[str]:
             *(f"mov (M1_NM, 32) U(0,{n})<2> {name}(0,0)<1;16,2>" for n, name in enumerate("AB"))]
 
 
-def _upper(kind: str, how: str) -> list[str]:
-    """Round 16 bits to the upper 8: add half of the last unit, minus one if the last bit is 0.
-
-    Limits keep the sum from the exponent of infinity.  The other bits of NaN are set.
-    """
+def _fp8(kind: str, how: str) -> list[str]:
+    """Round fp16 to 8-bit floats, and pack the bytes."""
     lines = [_alias("R", "UB", 128, 0), _alias("A", "HF", 128, 1), _alias("B", "UW", 128, 1),
              ".decl T v_type=G type=UW num_elts=32 align=GRF",
              ".decl H v_type=G type=HF num_elts=32 alias=<T,0>",
              ".decl V v_type=G type=UB num_elts=64 alias=<T,0>",
              ".decl S v_type=G type=UW num_elts=32 align=GRF",
-             ".decl P v_type=P num_elts=32"]
+             ".decl F v_type=G type=HF num_elts=32 alias=<S,0>",
+             ".decl U v_type=G type=UW num_elts=32 align=GRF",
+             ".decl P v_type=P num_elts=32", ".decl Q v_type=P num_elts=32"]
+    rounded, byte = (_upper, 1) if how == "f8E5M2" else (_rebiased, 0)
     for r in range(4):
-        lines += [
-            f"cmp.ne (M1_NM, 32) P A({r},0)<1;1,0> A({r},0)<1;1,0>",
-            f"min (M1_NM, 32) H(0,0)<1> A({r},0)<1;1,0> 0x7b00:hf",
+        lines += [f"cmp.ne (M1_NM, 32) P A({r},0)<1;1,0> A({r},0)<1;1,0>", *rounded(r),
+                  *(f"mov (M1_NM, 16) R({r // 2},{2 * (r % 2) + k})<4> V(0,{2 * k + byte})<4;1,0>"
+                    for k in (0, 1))]
+    return lines
+
+
+def _upper(r: int) -> list[str]:
+    """fp8e5 is the upper byte: add half of its last unit, minus one if its last bit is 0.
+
+    Limits keep the sum from the exponent of infinity.  The other bits of NaN are set.
+    """
+    return [f"min (M1_NM, 32) H(0,0)<1> A({r},0)<1;1,0> 0x7b00:hf",
             "max (M1_NM, 32) H(0,0)<1> H(0,0)<1;1,0> 0xfb00:hf",
             "shr (M1_NM, 32) S(0,0)<1> T(0,0)<1;1,0> 0x8:uw",
             "and (M1_NM, 32) S(0,0)<1> S(0,0)<1;1,0> 0x1:uw",
             "add3 (M1_NM, 32) T(0,0)<1> T(0,0)<1;1,0> S(0,0)<1;1,0> 0x7f:uw",
-            f"(P) or (M1_NM, 32) T(0,0)<1> B({r},0)<1;1,0> 0x7f00:uw",
-            *(f"mov (M1_NM, 16) R({r // 2},{2 * (r % 2) + k})<4> V(0,{2 * k + 1})<4;1,0>"
-              for k in (0, 1))]
-    return lines
+            f"(P) or (M1_NM, 32) T(0,0)<1> B({r},0)<1;1,0> 0x7f00:uw"]
+
+
+def _rebiased(r: int) -> list[str]:
+    """fp8e4nv has 7 bits less than fp16, and an exponent that is less by 8.
+
+    Below 2^-6 it counts in units of 2^-9, like fp16 from 2 on.  The sign comes last.
+    """
+    return [f"and (M1_NM, 32) T(0,0)<1> B({r},0)<1;1,0> 0x7fff:uw",
+            "min (M1_NM, 32) H(0,0)<1> H(0,0)<1;1,0> 0x5f00:hf",
+            "cmp.lt (M1_NM, 32) Q H(0,0)<1;1,0> 0x2400:hf",
+            "add (M1_NM, 32) F(0,0)<1> H(0,0)<1;1,0> 0x4000:hf",
+            "shr (M1_NM, 32) U(0,0)<1> T(0,0)<1;1,0> 0x7:uw",
+            "and (M1_NM, 32) U(0,0)<1> U(0,0)<1;1,0> 0x1:uw",
+            "add3 (M1_NM, 32) T(0,0)<1> T(0,0)<1;1,0> U(0,0)<1;1,0> 0xe03f:uw",
+            "shr (M1_NM, 32) T(0,0)<1> T(0,0)<1;1,0> 0x7:uw",
+            "(Q) add (M1_NM, 32) T(0,0)<1> S(0,0)<1;1,0> 0xc000:uw",
+            "(P) mov (M1_NM, 32) T(0,0)<1> 0x7f:uw",
+            f"shr (M1_NM, 32) S(0,0)<1> B({r},0)<1;1,0> 0x8:uw",
+            "bfn.xf8 (M1_NM, 32) T(0,0)<1> 0x80:uw S(0,0)<1;1,0> T(0,0)<1;1,0>"]
 
 
 def _masked(r: int, bits: int, source: str) -> str:

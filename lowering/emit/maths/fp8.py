@@ -20,7 +20,7 @@ from triton_xe.errors import UnsupportedError
 from triton_xe.lowering.emit.helpers import call_internal
 from triton_xe.lowering.emit.maths import halves
 from triton_xe.lowering.emit.maths.terms import Term, where
-from triton_xe.lowering.emit.types import HALF, I8, I16, I32, vector_of
+from triton_xe.lowering.emit.types import FLOAT, HALF, I8, I16, I32, vector_of
 from triton_xe.lowering.emit.writer import Writer
 from triton_xe.spirv import HALVES
 
@@ -110,13 +110,16 @@ def from_float(name: str, x: Term, toward_zero: bool) -> Term:
     return (result | (bits >> 24 & 0x80)).resized(I8)
 
 
-def words_from_halves(em: Writer, words: ir.Operand) -> ir.Operand:
-    """Eight fp16 values in four dwords as fp8e5 in two dwords, rounded to the nearest."""
+def words_from_halves(em: Writer, name: str, words: ir.Operand) -> ir.Operand:
+    """Eight fp16 values in four dwords as 8-bit floats in two, rounded to the nearest."""
+    format_of(name)
+
     def body(inner: Writer, given: ir.Operand) -> ir.Operand:
-        made = from_float("f8E5M2", Term(inner, inner.b.bitcast(given, vector_of(HALF, 8))), False)
+        x = Term(inner, inner.b.bitcast(given, vector_of(HALF, 8)))
+        made = from_float(name, x if takes_half(name) else x.resized(FLOAT), False)
         return inner.b.bitcast(made.value, vector_of(I32, 2))
 
-    return call_internal(em, HALVES + "upper", vector_of(I32, 2), [words], body)
+    return call_internal(em, f"{HALVES}fp8.{name}", vector_of(I32, 2), [words], body)
 
 
 def takes_half(name: str) -> bool:

@@ -312,11 +312,11 @@ def lower_store(em: Emitter, op: StoreOp) -> None:
 def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.Operand | None:
     """Registers of fp32 rounded to fp16, two in a word, or those of bytes, four in a word.
 
-    The bytes are the lowest of words, or loaded fp16 rounded to fp8e5.  None for others.
+    The bytes are the lowest of words, or 8-bit floats of loaded fp16.  None for others.
     """
     op = value.owner
     if isinstance(op, FpToFpOp):
-        return _upper_bytes(em, op, start, width)
+        return _words_of_fp8(em, op, start, width)
     if isinstance(op, TruncIOp):
         is_byte = scalar_type(value.type) == I8 and scalar_type(op.operands[0].type) == I32
         return words_of_bytes(em, em.registers(op.operands[0]).slice(em, start, width)) if (
@@ -328,16 +328,15 @@ def _narrowed_words(em: Emitter, value: SSAValue, start: int, width: int) -> ir.
     return words_of_halves(em, held.slice(em, start, width)) if width == CHUNK else None
 
 
-def _upper_bytes(em: Emitter, op: FpToFpOp, start: int, width: int) -> ir.Operand | None:
-    """Registers of loaded fp16 rounded to fp8e5, four in a word; None for others."""
+def _words_of_fp8(em: Emitter, op: FpToFpOp, start: int, width: int) -> ir.Operand | None:
+    """Registers of loaded fp16 rounded to 8-bit floats, four in a word; None for others."""
     held, kind = em.registers(op.src), op.result.type
-    is_upper = is_fp8(kind) and fp8.takes_half(element(kind).name) and (
-        getattr(op.rounding, "data", "rtne") == "rtne")
+    is_nearest = is_fp8(kind) and getattr(op.rounding, "data", "rtne") == "rtne"
     is_loaded = isinstance(held, Halves) and held.kind == HALF and width % CHUNK == 0
     return concatenated(em, [
-        fp8.words_from_halves(em, held.words(em, i, CHUNK))
+        fp8.words_from_halves(em, element(kind).name, held.words(em, i, CHUNK))
         for i in range(start, start + width, CHUNK)]) if (
-        is_upper and is_loaded and suits(em.state)) else None
+        is_nearest and is_loaded and suits(em.state)) else None
 
 
 def owns_copy(em: Emitter, view: View) -> ir.Operand | None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from python.test.lowering.native_functions import functions
+from triton_xe.lowering.emit.maths.fp8 import FORMATS
 from triton_xe.lowering.spirv.pairs_visa import arguments_of
 from triton_xe.spirv import HALVES
 
@@ -21,7 +22,7 @@ BITS, KINDS = (1, 2, 4, 8), ("bits", "rows")
 NAMES = (*(f"{name}.{how}" for name in ARITHMETIC for how in PAIRS_OR_ONE),
          *(f"{name}.by_{how}" for name in FUSED for how in FACTORS),
          *(f"{kind}.{bits}" for kind in KINDS for bits in BITS),
-         *(f"both.{name}" for name in BOTH), "zip", "upper",
+         *(f"both.{name}" for name in BOTH), "zip", *(f"fp8.{name}" for name in FORMATS),
          "plus.e408", "in_order.4", "in_turns.4", "nibbles")
 
 
@@ -80,13 +81,20 @@ def test_zip() -> None:
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_upper_bytes_are_rounded(part: int) -> None:
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_number_is_rounded_to_8_bits(name: str, part: int) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).reshape(8, -1, 4, LANES, 2)[part]
-    limited = np.clip(every.view(np.float16), -57344, 57344).view(np.uint16).astype(np.uint32)
-    rounded = limited + 127 + (limited >> 8 & 1) >> 8
-    wanted = np.where(np.isnan(every.view(np.float16)), every >> 8 | 127, rounded)
-    for given, bytes_ in zip(every, wanted.astype(np.uint8), strict=True):
-        made = functions(*(HALVES + each for each in NAMES))(HALVES + "upper", given)
+    values = every.view(np.float16).astype(np.float64)
+    kind = FORMATS[name]
+    sizes = np.array([kind.value(size) for size in range(kind.largest + 1)])
+    middles = (sizes[1:] + sizes[:-1]) / 2
+    below = np.searchsorted(middles, abs(values), "left")
+    above = np.searchsorted(middles, abs(values), "right")
+    rounded = np.where(below % 2, above, below)
+    wanted = np.where(np.isnan(values), every >> 8 | 127 if name == "f8E5M2" else 127, rounded)
+    wanted = (wanted & 127 | every >> 8 & 128).astype(np.uint8)
+    for given, bytes_ in zip(every, wanted, strict=True):
+        made = functions(*(HALVES + each for each in NAMES))(f"{HALVES}fp8.{name}", given)
         assert np.array_equal(made.reshape(2, LANES, 2, 2), bytes_.reshape(
             2, 2, LANES, 2).swapaxes(1, 2))
 
