@@ -83,8 +83,8 @@ def registers_beside(
     """The first register, and those at an equal position along the axis that join its vector.
 
     Those of loaded fp16 are two, which fill a dword: neighbours, or else of two rows, or of two
-    blocks that lanes scan apart.  Others are the first ones up to one at another position, at most
-    a chunk.
+    blocks that lanes scan separately.  Others are the first ones up to one at another position, at
+    most a chunk.
     """
     view = em.view(op.srcs[0])
     registers, count = view.registers, 1
