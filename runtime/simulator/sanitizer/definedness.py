@@ -107,8 +107,6 @@ class _Shadows(Values):
         self.has_tags = False
         self.others: dict[str, Operand] = {}
         """Shadows that equal those of other values, by name."""
-        self.upward: set[Operand] = set()
-        """Shadows in which all bits above the lowest are set."""
         self.reads: dict[int, Read] = {}
         """Loads that the operands of operations that may fail come from, by number."""
         self.structs: dict[str, Instruction] = {}
@@ -295,7 +293,6 @@ class _Shadows(Values):
                 self.others[name] = value.operand
                 return
             last.result = name
-            self._upward_as(value, self.shadow(i.value))
         elif i.opcode == "store" or find(i.callee) is genisa.SIMD_BLOCK_WRITE:
             self._follow_store(i)
 
@@ -320,9 +317,7 @@ class _Shadows(Values):
         if read.element is None and bad.type.lanes == read.load.type.lanes:
             at = self._bad_address(bad, read.load)
         else:
-            at = self.wrap(read.load.operands[0])
-            at = at.integer() if at.type.kind == "ptr" else at
-            at = at + (read.element or 0) * read.load.type.scalar.size
+            at = self._address(read.load) + (read.element or 0) * read.load.type.scalar.size
         masked = find(read.load.callee) is _LOAD
         return (self.select(self.wrap(read.load.operands[2]), at, 1) if masked else at).operand
 
@@ -415,8 +410,7 @@ class _Shadows(Values):
         s, t = self.shadow(i.operands[0]), shadow_type(i.type)
         if s.type == t:
             return s
-        made = self.same(i, [s]) if i.opcode in ("bitcast", "sext") else s.to(t.scalar)
-        return self._upward_as(s, made) if i.opcode in ("sext", "trunc") else made
+        return self.same(i, [s]) if i.opcode in ("bitcast", "sext") else s.to(t.scalar)
 
     def _bits(self, operand: Operand) -> Value:
         """Undefined bits of an operand; a tag counts as all bits."""
@@ -458,32 +452,22 @@ class _Shadows(Values):
         factor = folding.number(b) if i.opcode == "mul" else None
         if factor:
             power = factor & -factor
-            found = self._upward_as(first, first << power.bit_length() - 1)
-            return found if power == factor else self._upward(found, found)
-        found = self._upward(first | second, first, second)
+            found = first << power.bit_length() - 1
+            return found if power == factor else self._upward(found)
+        found = self._upward(first | second)
         if i.opcode != "mul":
             return found
         zeros = [(Value(self, x) | own) == 0 for x, own, other in (
             (a, first, b), (b, second, a)) if self._of(other)]
         return self.select(reduce(or_, zeros), 0, found)
 
-    def _upward(self, s: Value, *parts: Value) -> Value:
-        """Set all bits above the lowest in a shadow that combines others."""
-        if not all(x.operand.local is None or x.operand in self.upward for x in parts):
-            s = s | self.term(0, s.type) - s
-        self.upward.add(s.operand)
-        return s
-
-    def _upward_as(self, before: Value, after: Value) -> Value:
-        """Note that an operation keeps all bits above the lowest set."""
-        if before.operand in self.upward:
-            self.upward.add(after.operand)
-        return after
+    def _upward(self, s: Value) -> Value:
+        """Set all bits above the lowest one that is set."""
+        return s | self.term(0, s.type) - s
 
     def _carried_tag(self, i: Instruction) -> Value:
         """Shadow of sums and products where shadows may be tags, which 0 and 1 leave unchanged."""
-        s = self._both(i)
-        found = s | self.term(0, s.type) - s
+        found = self._upward(self._both(i))
         shadows = [self.shadow(o) for o in i.operands]
         a, b = (Value(self, o) | x for o, x in zip(i.operands, shadows, strict=True))
         if i.opcode != "sub":
@@ -600,12 +584,7 @@ class _Shadows(Values):
         An element is undefined, all of it, unless it begins where an element of the tensor begins.
         """
         t, whole = shadow_type(i.type), self.plan.integers[self.entry(i.operands[0])]
-        at = self.wrap(i.operands[0])
-        at = at.integer() if at.type.kind == "ptr" else at
-        steps = [k * t.scalar.size for k in range(t.lanes)]
-        address = at if t.lanes == 1 else self.spread(at, t.lanes) + self.wrap(
-            ir.integers(ir.I64, steps))
-        bad = (address & whole - 1) != 0
+        bad = (self._element_addresses(i) & whole - 1) != 0
         masked = find(i.callee) is _LOAD
         mask = self.wrap(i.operands[2]) if masked else self.term(1, ir.I1)
         self._note(ORIGIN, [self._bad_address(bad, i).operand, (~(self.lane(bad) & mask)).operand],
@@ -619,12 +598,22 @@ class _Shadows(Values):
     def _bad_address(self, found: Value, i: Instruction) -> Value:
         """Address of the first undefined element of a load."""
         bad, size = self.any(found), i.type.scalar.size
-        at = self.wrap(i.operands[0])
-        place = at.integer() if at.type.kind == "ptr" else at
         step = self.term(0, ir.I64)
         for k in range(bad.type.lanes - 1, -1, -1) if bad.type.lanes > 1 else ():
             step = self.select(bad[k], k * size, step)
-        return place + step
+        return self._address(i) + step
+
+    def _address(self, i: Instruction) -> Value:
+        """Address of a load, as an integer."""
+        at = self.wrap(i.operands[0])
+        return at.integer() if at.type.kind == "ptr" else at
+
+    def _element_addresses(self, i: Instruction) -> Value:
+        """Address of each element of a load."""
+        at, t = self._address(i), i.type
+        steps = [k * t.scalar.size for k in range(t.lanes)]
+        return at if t.lanes == 1 else self.spread(at, t.lanes) + self.wrap(
+            ir.integers(ir.I64, steps))
 
     def _masked_load(self, i: Instruction) -> Value:
         mask = Value(self, i.operands[2])
@@ -638,13 +627,9 @@ class _Shadows(Values):
         t = shadow_type(i.type)
         if not self.has_tags or t.scalar is ir.I1:
             return -1
-        at = self.wrap(i.operands[0])
-        at = at.integer() if at.type.kind == "ptr" else at
-        steps = [k * t.scalar.size for k in range(t.lanes)]
-        if t.lanes > 1:
-            at = self.spread(at, t.lanes) + self.wrap(ir.integers(ir.I64, steps))
         bits = t.scalar.bits
-        mixed = (at // t.scalar.size * 0x9E3779B97F4A7C15 >> 65 - bits).to(t.scalar)
+        number = self._element_addresses(i) // t.scalar.size
+        mixed = (number * 0x9E3779B97F4A7C15 >> 65 - bits).to(t.scalar)
         return mixed & (1 << bits - 1) - 1 | 1
 
     # --- uses -------------------------------------------------------------------------------------
