@@ -7,7 +7,7 @@ kernel needs no exit.  The checks are in `checks`, the launch's side in `shadow`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from triton_xe import llvm as ir
@@ -81,8 +81,14 @@ def guarded(
             mask.type.lanes > 1):
         pointer = Wide(w.b.wide(pointer), pointer.type)
     w.note_location(i)
-    return _access_checked(
-        w, i, position, pointer, entry, t, mask, kind | (align or t.scalar.size) << 8)
+    kind |= (align or t.scalar.size) << 8
+    if _keeps_values(w, i, position, pointer, mask, kind):
+        kind |= Kind.KEPT
+    access = _Access(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
+    fine, safe, alone = access.checked()
+    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
+        _note_store(w, i, position, safe, fine, mask, alone)
+    return _moved(w, i, position, safe)
 
 
 def _argument(
@@ -95,19 +101,6 @@ def _argument(
     else:
         plan.through_argument[i.line] = entry
     return entry
-
-
-def _access_checked(
-    w: Widener, i: Instruction, position: int, pointer: Value, entry: int, t: Type,
-    mask: Value | None, kind: int,
-) -> Instruction:
-    """Write the check of an access, and give it a safe address."""
-    if _keeps_values(w, i, position, pointer, mask, kind):
-        kind |= Kind.KEPT
-    fine, safe, alone = _checked(w, i, pointer, entry, t, mask, kind, _seen(w, i, kind))
-    if kind & (Kind.WRITE | Kind.ATOMIC | Kind.SLM) == Kind.WRITE:
-        _note_store(w, i, position, safe, fine, mask, alone)
-    return _moved(w, i, position, safe)
 
 
 def _table_of(w: Widener, plan: Instrumentation, address: Operand) -> int:
@@ -177,18 +170,6 @@ def _keeps_values(
     clear = mask is None or isinstance(mask, Uniform) or isinstance(value, Uniform)
     return (t.scalar.kind != "ptr" and t.scalar.bits > 1 and t.size * w.lanes <= MOST_VALUES
             and (clear or not alone))
-
-
-def _keep_values(w: Widener, i: Instruction, pointer: Value, kind: int) -> None:
-    """Store the values of a store for its check, if that knows them (`KEPT`).
-
-    After a store by all lanes to one address, the last lane's value remains.
-    """
-    if kind & Kind.KEPT:
-        value = w.value(i.operands[0 if i.opcode == "store" else 1])
-        kept = w.b.lane(value, w.lanes - 1) if isinstance(pointer, Uniform) else lane_major(
-            w, w.b.wide(value), value.type, True)
-        w.b.store(kept, known_word(w, Word.VALUES), align=1)
 
 
 def _is_store(i: Instruction) -> bool:
@@ -272,126 +253,139 @@ def scratch(w: Widener) -> Operand:
     return known_word(w, Word.SCRATCH)
 
 
-def _checked(
-    w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    flags: int, seen: Operand | None,
-) -> tuple[Operand, Value, Operand]:
-    """True if an access may be executed; a safe address; True if it is the first to its elements.
-    """
-    b, known = w.b, _checked_in_batch(w, i, entry, t, mask, flags, seen)
-    if isinstance(pointer, Tabled):
-        fine = _checked_steps(w, i, pointer, entry, t, mask, flags, seen, known)
-        if fine is not None:
-            return fine, _moved_where(w, pointer, t, fine), ir.FALSE
-    if known is not None:
-        fine = b.or_else(
-            known, lambda: _checked_lanes(w, i, pointer, entry, t, mask, flags, seen)[0])
-        return fine, _moved_where(w, pointer, t, fine), ir.FALSE
-    if isinstance(pointer, Uniform):
-        fine = _checked_once(w, i, pointer, entry, t, mask, flags, seen)
-        return fine, Uniform(b.select(fine, pointer.value, scratch(w)), pointer.type), ir.FALSE
-    fine, alone = _checked_lanes(w, i, pointer, entry, t, mask, flags, seen)
-    return fine, _moved_where(w, pointer, t, fine), alone
+@dataclass(frozen=True)
+class _Access:
+    """An access of all lanes, and the flags of its check."""
 
+    w: Widener
+    i: Instruction
+    pointer: Value
+    entry: int
+    type: Type
+    mask: Value | None
+    kind: int
+    seen: Operand | None
 
-def _checked_once(
-    w: Widener, i: Instruction, pointer: Uniform, entry: int, t: Type, mask: Value | None,
-    flags: int, seen: Operand | None,
-) -> Operand:
-    """True if all lanes may access one address."""
-    _keep_values(w, i, pointer, flags)
-    b, kind = w.b, _described(w, flags, seen)
-    fine, elements = ir.TRUE, 1 if mask is None else mask.type.lanes
-    size = t.size // elements
-    for e in range(elements):
-        active = ir.TRUE
-        if mask is not None:
-            own = mask if elements == 1 else w.b.element(mask, e)
-            active = own.value if isinstance(own, Uniform) else w.b.any_lane(w.b.mask(own))
-        address = b.add(b.ptrtoint(pointer.value), e * size)
-        one = b.invoke(checks.check_one(size, kind), *site(w, i), -1, entry, address, size,
-                       kind, active)
-        fine = one if elements == 1 else b.and_(fine, one)
-    return fine
+    @property
+    def count(self) -> int:
+        """Number of elements of each lane that have masks of their own."""
+        return 1 if self.mask is None else self.mask.type.lanes
 
+    @property
+    def size(self) -> int:
+        """Bytes of such an element."""
+        return self.type.size // self.count
 
-def _checked_lanes(
-    w: Widener, i: Instruction, pointer: Value, entry: int, t: Type, mask: Value | None,
-    flags: int, seen: Operand | None,
-) -> tuple[Operand, Operand]:
-    """True if lanes may access any addresses; true if it is the first access to its elements."""
-    _keep_values(w, i, pointer, flags)
-    b, kind = w.b, _described(w, flags, seen)
-    wide, count = w.b.wide(pointer), 1 if mask is None else mask.type.lanes
-    if mask is not None and count > 1:
-        size = t.scalar.size
-        check, lanes = checks.check_elements(w.lanes, count, size, kind), w.b.mask(mask, count)
-    else:
-        size, check = t.size, checks.check_lanes(w.lanes, t.size, kind)
-        lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else w.b.mask(mask)
-    found = b.invoke(check, *site(w, i), entry, b.ptrtoint(wide), size, kind, lanes)
-    fine, alone = found, ir.FALSE
-    if found.type != I1:
-        fine, alone = (b.trunc(x, I1) for x in (found, b.lshr(found, 1)))
-    return fine, alone
+    def checked(self) -> tuple[Operand, Value, Operand]:
+        """True if it may be executed; a safe address; true if it is the first to its elements."""
+        b, pointer, known = self.w.b, self.pointer, self._checked_in_batch()
+        steps, alone = self._steps(), ir.FALSE
+        if steps is not None:
+            fine = self._checked_steps(steps, known)
+        elif known is not None:
+            fine = b.or_else(known, lambda: self._checked_lanes()[0])
+        elif isinstance(pointer, Uniform):
+            fine = self._checked_once(pointer)
+            safe = b.select(fine, pointer.value, scratch(self.w))
+            return fine, Uniform(safe, pointer.type), alone
+        else:
+            fine, alone = self._checked_lanes()
+        return fine, self._moved_where(fine), alone
 
+    def _keep_values(self) -> None:
+        """Store the values of a store for its check, if that knows them (`KEPT`).
 
-def _moved_where(w: Widener, pointer: Value, t: Type, fine: Operand) -> Value:
-    """Addresses of lanes, replaced by scratch addresses where they are invalid."""
-    b = w.b
-    if isinstance(pointer, Tabled) and pointer.base is not None:
-        low, high = int(pointer.table.min()), int(pointer.table.max())
-        if high - low + t.size <= SCRATCH_BYTES:
-            base = b.select(fine, w.b.at(pointer.base, low), scratch(w))
-            return Tabled(base, pointer.table - low, pointer.type)
-    spread = w.b.wide(uniform(scratch(w)))
-    return Wide(b.select(fine, w.b.wide(pointer), spread), pointer.type)
+        After a store by all lanes to one address, the last lane's value remains.
+        """
+        w, i = self.w, self.i
+        if self.kind & Kind.KEPT:
+            value = w.value(i.operands[0 if i.opcode == "store" else 1])
+            kept = w.b.lane(value, w.lanes - 1) if isinstance(self.pointer, Uniform) else (
+                lane_major(w, w.b.wide(value), value.type, True))
+            w.b.store(kept, known_word(w, Word.VALUES), align=1)
 
+    def _checked_once(self, pointer: Uniform) -> Operand:
+        """True if all lanes may access one address."""
+        self._keep_values()
+        w, b, mask, size = self.w, self.w.b, self.mask, self.size
+        kind, fine = _described(w, self.kind, self.seen), ir.TRUE
+        for e in range(self.count):
+            active = ir.TRUE
+            if mask is not None:
+                own = mask if self.count == 1 else b.element(mask, e)
+                active = own.value if isinstance(own, Uniform) else b.any_lane(b.mask(own))
+            address = b.add(b.ptrtoint(pointer.value), e * size)
+            one = b.invoke(checks.check_one(size, kind), *site(w, self.i), -1, self.entry, address,
+                           size, kind, active)
+            fine = one if self.count == 1 else b.and_(fine, one)
+        return fine
 
-def _checked_steps(
-    w: Widener, i: Instruction, pointer: Tabled, entry: int, t: Type, mask: Value | None,
-    kind: int, seen: Operand | None, known: Operand | None,
-) -> Operand | None:
-    """True if an access at known offsets from a base may be executed; None for others.
+    def _checked_lanes(self) -> tuple[Operand, Operand]:
+        """True if lanes may access any addresses; true if it is the first access there."""
+        self._keep_values()
+        w, b, mask, count, size = self.w, self.w.b, self.mask, self.count, self.size
+        kind, addresses = _described(w, self.kind, self.seen), b.ptrtoint(b.wide(self.pointer))
+        check = checks.check_lanes(w.lanes, size, kind) if count == 1 else (
+            checks.check_elements(w.lanes, count, size, kind))
+        lanes = constant(ir.vector(w.lanes, I1), 1) if mask is None else b.mask(mask, count)
+        found = b.invoke(check, *site(w, self.i), self.entry, addresses, size, kind, lanes)
+        if found.type == I1:
+            return found, ir.FALSE
+        return b.trunc(found, I1), b.trunc(b.lshr(found, 1), I1)
 
-    It is `known` if a check of its batch has found no fault.
-    """
-    count = 1 if mask is None else mask.type.lanes
-    size = t.size // count
-    steps = _known_steps(w, pointer.table, count, size, kind) if pointer.base is not None else None
-    if steps is None:
-        return None
-    check = checks.check_steps(w.lanes, count, size, kind, steps.strides, masked=mask is not None)
-    seen = ir.TRUE if seen is None else seen
+    def _moved_where(self, fine: Operand) -> Value:
+        """Addresses of lanes, replaced by scratch addresses where they are invalid."""
+        w, b, pointer = self.w, self.w.b, self.pointer
+        if isinstance(pointer, Tabled) and pointer.base is not None:
+            low, high = int(pointer.table.min()), int(pointer.table.max())
+            if high - low + self.type.size <= SCRATCH_BYTES:
+                base = b.select(fine, b.at(pointer.base, low), scratch(w))
+                return Tabled(base, pointer.table - low, pointer.type)
+        return Wide(b.select(fine, b.wide(pointer), b.wide(uniform(scratch(w)))), pointer.type)
 
-    def checked() -> Operand:
-        _keep_values(w, i, pointer, kind)
-        flags = [] if mask is None else [w.b.mask(mask, count)]
-        return w.b.invoke(check, *site(w, i), entry, _base(w, pointer), seen, *flags)
+    def _steps(self) -> Steps | None:
+        """Positions of the elements relative to a base, if they are known."""
+        pointer = self.pointer
+        if not isinstance(pointer, Tabled) or pointer.base is None:
+            return None
+        return _known_steps(self.w, pointer.table, self.count, self.size, self.kind)
 
-    return checked() if known is None else w.b.or_else(known, checked)
+    def _checked_steps(self, steps: Steps, known: Operand | None) -> Operand:
+        """True if an access at known offsets from a base may be executed.
 
+        It is `known` if a check of its batch has found no fault.
+        """
+        w, mask = self.w, self.mask
+        check = checks.check_steps(w.lanes, self.count, self.size, self.kind, steps.strides,
+                                   masked=mask is not None)
+        seen = ir.TRUE if self.seen is None else self.seen
 
-def _checked_in_batch(
-    w: Widener, i: Instruction, entry: int, t: Type, mask: Value | None, kind: int,
-    seen: Operand | None,
-) -> Operand | None:
-    """True if a check of several accesses has found no fault in one; None if there is none.
+        def checked() -> Operand:
+            self._keep_values()
+            flags = [] if mask is None else [w.b.mask(mask, self.count)]
+            base = _base(w, self.pointer)
+            return w.b.invoke(check, *site(w, self.i), self.entry, base, seen, *flags)
 
-    The first access of a batch writes the check, if all of them have the same form.
-    """
-    plan = w.kernel.plan
-    assert plan is not None
-    batch, count = plan.batches.get(i, ()), 1 if mask is None else mask.type.lanes
-    steps = _steps_of(w, i, count, t.size // count, kind) if batch else None
-    if steps is not None and entry != SEARCHED and len(steps.offsets) <= MOST_ELEMENTS and all(
-            _is_like(w, other, i, steps, kind) for other in batch):
-        most = WINDOW // steps.width(kind >> 8)
-        while len(batch) > 1 and most > 1:
-            number = 1 << min(len(batch), most).bit_length() - 1
-            _check_some(w, batch[:number], entry, steps, kind & ~Kind.KEPT, seen)
-            batch = batch[number:]
-    return w.checked.pop(i, None)
+        return checked() if known is None else w.b.or_else(known, checked)
+
+    def _checked_in_batch(self) -> Operand | None:
+        """True if a check of several accesses has found no fault in one; None if there is none.
+
+        The first access of a batch writes the check, if all of them have the same form.
+        """
+        w, i, kind, plan = self.w, self.i, self.kind, self.w.kernel.plan
+        assert plan is not None
+        batch = plan.batches.get(i, ())
+        steps = _steps_of(w, i, self.count, self.size, kind) if batch else None
+        if steps is not None and self.entry != SEARCHED and (
+                len(steps.offsets) <= MOST_ELEMENTS and all(
+                    _is_like(w, other, i, steps, kind) for other in batch)):
+            most = WINDOW // steps.width(kind >> 8)
+            while len(batch) > 1 and most > 1:
+                number = 1 << min(len(batch), most).bit_length() - 1
+                _check_some(w, batch[:number], self.entry, steps, kind & ~Kind.KEPT, self.seen)
+                batch = batch[number:]
+        return w.checked.pop(i, None)
 
 
 def _is_like(w: Widener, i: Instruction, first: Instruction, steps: Steps, kind: int) -> bool:
