@@ -341,18 +341,14 @@ def _join_cells(w: Checks, merged: Variable, more: Value, kind: int) -> None:
     """Add accesses of other bytes to the cells of dwords."""
     both = (merged.value != 0) & (more != 0) & ((merged.value ^ more) & ~BYTES.full != 0)
     with w.when(w.unlikely(both.bits != 0)):
-        ones, others, joined = (w.space(more.type) for _ in range(3))
-        w.store(merged.value, ones)
-        w.store(more, others)
-        w.store(merged.value, joined)
-        with w.chain(both.bits) as (rest, slot):
-            slot.value, k = rest & rest - 1, rest.lowest()
-            pair = Memory(w, ones)[k], Memory(w, others)[k]
+        ones, others = w.in_memory(merged.value), w.in_memory(more)
+        with w.each(both.bits) as k:
+            pair = ones[k], others[k]
             # the later access of a program decides the phase of both
             swapped = PHASE.extract(pair[0]) > PHASE.extract(pair[1])
             old, new = w.select(swapped, pair[1], pair[0]), w.select(swapped, pair[0], pair[1])
-            Memory(w, joined)[k] = _joined(w, old, new, kind)
-        merged.value = w.load(more.type, joined)
+            ones[k] = _joined(w, old, new, kind)
+        merged.value = w.load(more.type, ones.base)
     merged.value |= w.select(both, 0, more)
 
 
@@ -690,12 +686,10 @@ def note_lanes(
 ) -> Value:
     """Mark the bytes that the lanes of a valid access write; false if they read unwritten bytes."""
     result, memory = w.variable(1, I1), Memory(w, addresses)
-    with w.when(w.flag(Kind.NEEDS)), w.chain(mask) as (rest, slot):
-        slot.value = rest & rest - 1
-        result.value &= ~w.call(s.FRESH, ctx, block, memory[rest.lowest()], size)
-    with w.chain(w.select(result.value & w.flag(Kind.WRITE), mask, 0)) as (rest, slot):
-        slot.value = rest & rest - 1
-        w.call(s.MARK, ctx, block, memory[rest.lowest()], size)
+    with w.when(w.flag(Kind.NEEDS)), w.each(mask) as k:
+        result.value &= ~w.call(s.FRESH, ctx, block, memory[k], size)
+    with w.each(w.select(result.value & w.flag(Kind.WRITE), mask, 0)) as k:
+        w.call(s.MARK, ctx, block, memory[k], size)
     return result.value
 
 

@@ -23,7 +23,6 @@ from triton_xe.runtime.simulator.sanitizer.parts import (
     earlier,
     fill_dwords,
     flags_of,
-    in_memory,
     is_list,
     left_over,
     merged_read,
@@ -63,9 +62,7 @@ def check_lanes(w: Checks, *arguments: Value) -> Value:
             with w.when(w.first_stores.value == mask):
                 result.value += _are_distinct(w["mask"], addresses // w["size"]).to(I8) << 1
     with w.otherwise():
-        space = w.space(addresses.type)
-        w.store(addresses, space)
-        memory = Memory(w, space)
+        memory = w.in_memory(addresses)
         with w.range(0, addresses.type.count) as k:
             active = (mask >> k.to(mask.type)).to(I1)
             fine = w.call(s.CHECK_ONE, w["ctx"], w["sg"], w["site"], k.to(I32), w["row"],
@@ -144,10 +141,8 @@ def try_lanes(w: Checks, *arguments: Value) -> Value:
             with w.when(_is_run(w) & ~w.flag(Kind.NEEDS)):
                 w.call(s.MARK, w["ctx"], block.base, addresses[0], w["size"] * addresses.type.count)
             with w.otherwise():
-                space = w.space(addresses.type)
-                w.store(addresses, space)
-                good.value = w.call(s.NOTE_LANES, w["ctx"], block.base, space, mask.to(I64),
-                                    w["size"], w["kind"])
+                good.value = w.call(s.NOTE_LANES, w["ctx"], block.base, w.in_memory(addresses).base,
+                                    mask.to(I64), w["size"], w["kind"])
     return good.value
 
 
@@ -417,11 +412,9 @@ def _first_use(w: Checks, cells: Dwords, new: Value, fresh: Value) -> Value:
     result, active = w.variable(1, I1), cells.active
     here = w.spread(new.to(I32) & BYTES.full, active.type.count) << (cells.index.to(I32) & 1) * 4
     places = ((cells.index >> 1) + w.state[Word.SLM_KNOWN]).pointer()
-    with w.chain(w.select(fresh & w.flag(Kind.WRITE), active.bits, 0)) as (rest, slot):
-        k = rest.lowest()
+    with w.each(w.select(fresh & w.flag(Kind.WRITE), active.bits, 0)) as k:
         byte = Memory(w, places[k], I8)
         byte[0] = byte[0] | here[k].to(I8)
-        slot.value = rest & rest - 1
     with w.when(fresh & ~w.flag(Kind.WRITE)):
         old = w.gather(I32, places, active)
         result.value = ((old & here == here) | ~active).every()
@@ -464,9 +457,8 @@ def _join(
     w: Checks, old: Value, new: Value, which: Value, index: Value, written: Memory
 ) -> None:
     """Make some cells record both stores."""
-    ones, mine, places = (in_memory(w, x) for x in (old, w.spread(new, old.type.count), index))
-    with w.chain(which.bits) as (rest, slot):
-        slot.value, k = rest & rest - 1, rest.lowest()
+    ones, mine, places = (w.in_memory(x) for x in (old, w.spread(new, old.type.count), index))
+    with w.each(which.bits) as k:
         written[places[k]] = w.call(s.JOIN, w["ctx"], ones[k], mine[k], 1)
 
 

@@ -53,8 +53,6 @@ from triton_xe.runtime.simulator.sanitizer.state import (
 
 _UNROLLED = 4
 """Accesses of a window that are added in one step of a loop."""
-_FEW = 4
-"""Cells of each kind that are tested first, in chunks with more than two."""
 
 # --- vector forms of the arithmetic of `checks` ---------------------------------------------------
 
@@ -163,7 +161,7 @@ def left_over(
 
 def _spread_over(w: Checks, places: Value, parts: Sequence[Value], width: int) -> Value:
     """Bytes of each chunk of a window, from each access's first chunk and the next one."""
-    numbers, lines = in_memory(w, places), [in_memory(w, bytes_) for bytes_ in parts]
+    numbers, lines = w.in_memory(places), [w.in_memory(bytes_) for bytes_ in parts]
     found, count = w.variable(w.term(0, vector(width, I64))), places.type.count
     step = min(count, _UNROLLED)
     with w.range(0, count, step) as first:
@@ -265,11 +263,10 @@ class _Part:
         self.in_order = (self.cell ^ owner) >> WARP.first < most
         if self.asks:
             found = w.variable(self.in_order)
-            with w.when(w.state[Word.ACQUIRED] != 0):
-                asked = ~self.in_order & self.has(bytes_) & ~of_group(self.cell, owner)
-                with distinct(w, self.cell, owner | BYTES.full, asked) as (one, mine, alike):
-                    clash = w.call(s.CLASH, w["ctx"], one, mine, w["kind"], self.kind)
-                    found.value |= w.select(clash, 0, alike)
+            asked = ~self.in_order & self.has(bytes_) & ~of_group(self.cell, owner)
+            with distinct(w, self.cell, owner | BYTES.full, asked) as (one, mine, alike):
+                clash = w.call(s.CLASH, w["ctx"], one, mine, w["kind"], self.kind)
+                found.value |= w.select(clash, 0, alike)
             self.in_order = found.value
 
     def is_same(self, cell: Value) -> Value:
@@ -352,32 +349,19 @@ def record(
     recorded, some = w.variable(0), w.select(here, flags, 0)
     more = some.has(3 * PART_FLAGS[2]).bits != 0
     several = some.has(3 * PART_FLAGS[1]).bits != 0
-    most = w.variable(more)
-    with w.when(more):
-        most.value = _goes_beyond(w, entry, chunks, some)
-    for present, which in ((1, ~several & ~more), (2, several & ~more), (_FEW, more & ~most.value),
-                           (PARTS, most.value)):
+    for present, which in ((1, ~several & ~more), (2, several & ~more), (PARTS, more)):
         with w.when(which & (here.bits != 0)):
             window = _Window(w, entry, chunks, flags, present, writes, asks=asks)
             recorded.value = window.record(here, bytes, w.spread(owner, count))
     return recorded.value
 
 
-def _goes_beyond(w: Checks, block: Memory, chunks: _Chunks, flags: Value) -> Value:
-    """True if some chunks have more than a few cells of a kind."""
-    found = w.term(0, vector(flags.type.count, I1))
-    for kind in (0, 1):
-        part = _Part(w, block, chunks, flags, kind, _FEW)
-        found |= part.is_there & (part.load().cell != 0)
-    return found.bits != 0
-
-
 class _Window:
     """Consecutive chunks, each with a limited number of cells of each kind."""
 
     def __init__(
-        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, present: int,
-        writes: bool, *, asks: bool,
+        self, w: Checks, block: Memory, chunks: _Chunks, flags: Value, present: int, writes: bool,
+        *, asks: bool,
     ) -> None:
         self.w, self.chunks, self.flags, self.writes = w, chunks, flags, writes
         self.touched = block[Entry.TOUCHED]
@@ -515,13 +499,6 @@ class _Window:
 # --- where the cells are that an access of all lanes is compared with -----------------------------
 
 
-def in_memory(w: Checks, x: Value) -> Memory:
-    """A vector in memory, whose elements are loaded by index."""
-    at = w.space(x.type)
-    w.store(x, at)
-    return Memory(w, at, x.type.scalar)
-
-
 def flags_of(w: Checks, block: Memory, chunks: Value, active: Value) -> Value:
     """Flags of the chunks of active lanes, and those of the next chunks in the upper bits."""
     return w.gather(I32, (chunks + block[Entry.TOUCHED]).pointer(), active)
@@ -570,10 +547,9 @@ class Dwords:
         wanted = w.select(others, BEGUN, mine.to(I32))
         missing = (flags & (wanted | s.OF_ELEMENTS) != wanted) & self.active
         with w.when(w.unlikely(missing.bits != 0)):
-            numbers = in_memory(w, chunks)
-            with w.chain(missing.bits) as (rest, slot):
-                slot.value = rest & rest - 1
-                w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
+            numbers = w.in_memory(chunks)
+            with w.each(missing.bits) as k:
+                w.call(s.TOUCH, w["ctx"], block.base, numbers[k], wanted)
         return others
 
 
@@ -608,10 +584,9 @@ class Elements(Dwords):
         there = w.variable((flags & (wanted | s.OF_ELEMENTS) == wanted) & active)
         missing = active & ~there.value & (~flags.has(BEGUN) | flags.has(flag))
         with w.when(w.unlikely(missing.bits != 0)):
-            numbers, full = in_memory(w, chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
-            with w.chain(w.select(full, 0, missing.bits)) as (rest, slot):
-                slot.value = rest & rest - 1
-                w.call(s.TOUCH, w["ctx"], block.base, numbers[rest.lowest()], wanted)
+            numbers, full = w.in_memory(chunks), fill_dwords(active, w["addresses"] >> 2, bytes_)
+            with w.each(w.select(full, 0, missing.bits)) as k:
+                w.call(s.TOUCH, w["ctx"], block.base, numbers[k], wanted)
             # without memory for them, dwords have them
             there.value |= missing & ~full & (block[Entry.ELEMENT_WRITES] != 0)
         return there.value, others

@@ -147,10 +147,9 @@ def _note(w: Checks, places: Value, mask: Value, owner: Value) -> tuple[Value, V
             fine.value &= alone
             copies.value = copy
             todo.value = 0
-    numbers = w.space(chunks.type)
-    w.store(chunks, numbers)
+    numbers = w.in_memory(chunks)
     with w.chain(todo.value) as (rest, slot):
-        chunk = Memory(w, numbers)[rest.lowest()]
+        chunk = numbers[rest.lowest()]
         here = (chunks == chunk) & mask
         slot.value = rest & ~here.bits
         alone, copy = _note_chunks(w, chunk, any_of(w, w.select(here, bytes_, 0)), mine)

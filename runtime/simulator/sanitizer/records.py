@@ -8,7 +8,8 @@ lists.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import IntEnum
 
 from triton_xe.llvm import I1, I32, I64, constant, vector
@@ -48,6 +49,19 @@ class Checks(Writer):
     def flag(self, kind: s.Kind) -> Value:
         """True if the access is of that kind."""
         return self["kind"].has(kind)
+
+    @contextmanager
+    def each(self, bits: Value) -> Iterator[Value]:
+        """Loop over the numbers of the set bits."""
+        with self.chain(bits) as (rest, slot):
+            slot.value = rest & rest - 1
+            yield rest.lowest()
+
+    def in_memory(self, x: Value) -> Memory:
+        """A vector in memory, whose elements are loaded by index."""
+        at = self.space(x.type)
+        self.store(x, at)
+        return Memory(self, at, x.type.scalar)
 
     def index(self, word: Word) -> Value:
         """A word of the state that is the index of a record."""

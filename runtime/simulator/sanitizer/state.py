@@ -67,9 +67,6 @@ class Word(IntEnum):
     """Work-groups with lower numbers all of whose releases are known."""
     SYNC_ROW = 35
     """Row of the block table with the last atomic."""
-    PUSHED_NODE = 36
-    PUSHED_ON = 37
-    PUSHED = 38
     SUBGROUPS = 39
     WITHIN = 40
     """True if a subgroup has acquired a release of another one of its work-group."""

@@ -31,7 +31,7 @@ from triton_xe.runtime.simulator.analysis.shapes import Table
 from triton_xe.runtime.simulator.sanitizer import state as s
 from triton_xe.runtime.simulator.sanitizer.checks import owner_of
 from triton_xe.runtime.simulator.sanitizer.lanes import searched
-from triton_xe.runtime.simulator.sanitizer.parts import in_memory, record_parts
+from triton_xe.runtime.simulator.sanitizer.parts import record_parts
 from triton_xe.runtime.simulator.sanitizer.records import Checks
 from triton_xe.runtime.simulator.sanitizer.state import (
     CHUNK_BITS,
@@ -160,7 +160,7 @@ def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Val
             w.ret(1)
     row = w.variable(w["row"])
     with w.when(w["row"].compare("slt", 0)):
-        row.value = searched(w, in_memory(w, _addresses(w, steps))[mask.bits.lowest()])
+        row.value = searched(w, w.in_memory(_addresses(w, steps))[mask.bits.lowest()])
     with w.when(_fine(w, steps, row.value, w["base"]) != 0):
         w.ret(1)
     access = *(w[name] for name in ("ctx", "sg", "site", "row")), _addresses(w, steps, steps.lanes)

@@ -144,9 +144,7 @@ def syncs(
     `did` is the effect of all of them; 0 if each has recorded its own.
     """
     clocks.make_room(w)
-    space = w.space(addresses.type)
-    w.store(addresses, space)
-    memory = Memory(w, space)
+    memory = w.in_memory(addresses)
     recorded = Memory(w, w.state.address(Word.DID), I8)
     row = w.variable(w.block(w.state[Word.SYNC_ROW]).base)
     released = w.release(sg.to(I64))[Release.NODE] != 0
@@ -159,9 +157,7 @@ def syncs(
     with w.when(alike & ~knows_all(w, w.release(sg.to(I64))[Release.FLOOR])):
         _publish_all(w, Memory(w, row.value), listed_all, lists)
         w.ret()
-    with w.chain(w.select(w.clean() & w.in_order() & ~quiet, mask.bits, 0)) as (rest, slot):
-        k = rest.lowest()
-        slot.value = rest & rest - 1
+    with w.each(w.select(w.clean() & w.in_order() & ~quiet, mask.bits, 0)) as k:
         address = memory[k]
         does = w.select(did != 0, did, recorded[k].to(I32))
         with w.when(~inside), w.when(w.unlikely(~w.holds(Memory(w, row.value), address))):
@@ -312,15 +308,10 @@ def publish(
     all_known = knows_all(w, pool[node, Node.FLOOR].to(I64))
     with w.when(all_known & ~w.is_own(rest.value)):
         rest.value = 0
-    with w.when((w.index(Word.PUSHED_NODE) == node) & (w.index(Word.PUSHED_ON) == rest.value)):
-        w.ret(w.index(Word.PUSHED))
     entry = pool.new({Published.NODE: node, Published.NEXT: rest.value,
                       Published.FLOOR: _floor_of(w, rest.value)})
     with w.when(waits & (rest.value != 0)):
         _read_before(w, entry, rest.value)
-    for word, value in ((Word.PUSHED_NODE, node), (Word.PUSHED_ON, rest.value),
-                        (Word.PUSHED, entry)):
-        w.state[word] = value
     return entry
 
 
@@ -412,7 +403,7 @@ def releases_before_barrier(w: Checks) -> None:
 
 _OF_A_GROUP = (
     Word.EPOCH, Word.ACCESSED, Word.RELEASING, Word.PENDING, Word.FLOOR, Word.ACQUISITIONS,
-    Word.ACQUIRED_LIST, Word.PUSHED_NODE, Word.WITHIN, Word.ACQUIRED, Word.READ_END, Word.READ_OWN,
+    Word.ACQUIRED_LIST, Word.WITHIN, Word.ACQUIRED, Word.READ_END, Word.READ_OWN,
     Word.ENTRIES, Word.ITEMS, Word.RANGE_AT, Word.RANGE_LAST, Word.UNVISITED)
 
 
