@@ -207,12 +207,13 @@ def merge(w: Checks, ctx: Value, block: Value, old: Value, new: Value, kind: Val
 
 def _is_other_read(w: Checks, old: Value, new: Value, slm: Value) -> Value:
     """True if an earlier read, of any bytes of a dword, is not ordered before a new one."""
-    clash = w.variable(_conflict(
-        w, old | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1)))
+    def is_unordered(cell: Value) -> Value:
+        return _conflict(w, cell | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1))
+
+    clash = w.variable(is_unordered(old))
     with w.when(slm), w.chain(list_of(w, old)) as (reader, slot):
         cell, slot.value = w.pool.read(reader)
-        clash.value |= _conflict(
-            w, cell | BYTES.full, new | BYTES.full, slm, 0, reads=w.term(1, I1))
+        clash.value |= is_unordered(cell)
     return (old != 0) & clash.value
 
 

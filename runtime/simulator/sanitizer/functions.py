@@ -62,6 +62,10 @@ _LANE_FUNCTIONS: dict[str, tuple[Callable[..., Routine], Body]] = {
     "lanes": (state.check_lanes, lanes.check_lanes),
     "try": (state.try_lanes, lanes.try_lanes),
 }
+_STEP_FUNCTIONS: dict[str, tuple[Callable[..., Routine], Body]] = {
+    "steps": (state.check_steps, steps.check_steps),
+    "batch": (state.check_batch, steps.check_batch),
+}
 
 
 def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
@@ -70,29 +74,17 @@ def function(host: HostCpu, name: str, *numbers: int | str) -> list[Function]:
     `numbers` are the numbers in its symbol: for example lanes, and size and kind of accesses that
     are constant for its callers.
     """
-    if name in ("steps", "batch"):
-        made = _steps if name == "steps" else _batch
-        return made(*map(int, numbers[:-1]), strides=str(numbers[-1]))
+    if name in _STEP_FUNCTIONS:
+        return _at_steps(name, *map(int, numbers[:-1]), strides=state.numbers(str(numbers[-1])))
     return _function(name, *map(int, numbers))
 
 
-def _steps(
-    lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
-) -> list[Function]:
-    known = state.numbers(strides)
-    return write(
-        state.check_steps(lanes, count, size, kind, known, masked=bool(masked)),
-        partial(steps.check_steps, steps=steps.Steps(known, count, size), masked=bool(masked)),
-        (size, kind))
-
-
-def _batch(
-    number: int, lanes: int, count: int, size: int, kind: int, masked: int, *, strides: str
-) -> list[Function]:
-    known = state.numbers(strides)
-    return write(
-        state.check_batch(number, lanes, count, size, kind, known, masked=bool(masked)),
-        partial(steps.check_batch, steps=steps.Steps(known, count, size)), (size, kind))
+def _at_steps(name: str, *numbers: int, strides: tuple[int, ...]) -> list[Function]:
+    """Generate a check of accesses at known offsets from one or several bases."""
+    *shape, count, size, kind, masked = numbers
+    declare, body = _STEP_FUNCTIONS[name]
+    return write(declare(*shape, count, size, kind, strides, masked=bool(masked)),
+                 partial(body, steps=steps.Steps(strides, count, size)), (size, kind))
 
 
 def _function(name: str, *numbers: int) -> list[Function]:

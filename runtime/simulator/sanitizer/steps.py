@@ -151,13 +151,12 @@ def are_disjoint(w: Widener, places: Sequence[Tabled], size: int) -> Operand:
     return result
 
 
-def check_steps(w: Checks, *arguments: Value, steps: Steps, masked: bool) -> Value:
+def check_steps(w: Checks, *arguments: Value, steps: Steps) -> Value:
     """True if no active element's access has a fault; see `lanes.check_lanes`."""
     kind = int(w["kind"].operand.integer_value() or 0)
     mask = w.arguments.setdefault("mask", w.term(1, vector(len(steps.offsets), I1)))
-    if masked:
-        with w.when(mask.bits == 0):
-            w.ret(1)
+    with w.when(mask.bits == 0):
+        w.ret(1)
     row = w.variable(w["row"])
     with w.when(w["row"].compare("slt", 0)):
         row.value = searched(w, w.in_memory(_addresses(w, steps))[mask.bits.lowest()])
