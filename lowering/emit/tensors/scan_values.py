@@ -122,10 +122,11 @@ def registers_of(
 ) -> Registers:
     """The registers whose values are in vectors, those of each group in one."""
     kind, count = vectors[0].type.scalar, len(groups[0])
-    if list(groups[0]) == list(range(count)) and vectors[0].type == TWO_HALVES:
+    in_order = count > 1 and list(groups[0]) == list(range(count))
+    if in_order and vectors[0].type == TWO_HALVES:
         words = from_scalars(em, I32, [em.b.bitcast(x, I32) for x in vectors])
         return Halves(em, HALF, regrouped(em, words, CHUNK // 2))
-    if count > 1 and list(groups[0]) == list(range(count)):
+    if in_order:
         return regrouped(em, eager(kind, vectors, count))
     scalars = {r: em.b.extract(x, i) if count > 1 else x
                for group, x in zip(groups, vectors, strict=True) for i, r in enumerate(group)}
